@@ -1,0 +1,5 @@
+//! Topics, partitions and consumer offsets.
+
+mod options;
+
+pub use options::Options;

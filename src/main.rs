@@ -1,0 +1,2 @@
+//! The `hermitmq` binary.
+fn main() {}

@@ -1,0 +1,64 @@
+//! Every fixed limit of the broker, in one place, with the relations between them checked at compile time.
+//!
+//! What an operator may change is an option of the layer that enforces it; its default and its bounds are here.
+
+/// Longest topic name, in bytes. With `_` and a partition number it must fit a directory name (255 bytes).
+pub const TOPIC_NAME_MAX: usize = 249;
+
+/// Longest group name, in bytes.
+pub const GROUP_NAME_MAX: usize = 249;
+
+/// Most partitions one topic can have: their numbers have at most [`PARTITION_DIGITS_MAX`] digits.
+pub const PARTITIONS_PER_TOPIC_MAX: u32 = 10_000;
+
+/// Digits of the largest partition number.
+pub const PARTITION_DIGITS_MAX: usize = 5;
+
+/// Most partitions in one broker, unless configured otherwise.
+pub const PARTITIONS_DEFAULT_MAX: u32 = 20_000;
+
+/// Largest payload of a frame that a configuration may allow, in MiB.
+pub const PAYLOAD_MB_MAX: u32 = 1024;
+
+/// Largest payload of a frame by default, in MiB (the original's default).
+pub const PAYLOAD_MB_DEFAULT: u32 = 50;
+
+/// Largest key of a frame, in bytes.
+pub const KEY_BYTES_MAX: u32 = 1 << 20;
+
+/// Most records one frame may claim to hold. Offsets cannot run out while it holds: at a thousand
+/// such frames a second, `u64` lasts for five hundred years.
+pub const RECORD_COUNT_MAX: u32 = 1 << 20;
+
+/// No partition hands out offsets at or above this one, so that sums of offsets and counts never overflow.
+pub const OFFSET_MAX: u64 = 1 << 62;
+
+/// Largest segment that a configuration may ask for, in MiB.
+pub const SEGMENT_MB_MAX: u32 = 64 * 1024;
+
+/// Largest segment by default, in MiB (as in the original's shipped configuration).
+pub const SEGMENT_MB_DEFAULT: u32 = 1024;
+
+/// Log bytes between two entries of the offset index.
+pub const INDEX_INTERVAL_BYTES: u64 = 4096;
+
+/// Stripes of the table of consumer offsets.
+pub const OFFSET_SHARDS: usize = 256;
+
+/// Most entries the table of consumer offsets may hold, all groups together.
+pub const COMMITTED_OFFSETS_MAX: usize = 1_000_000;
+
+/// Most reactor threads.
+pub const REACTORS_MAX: usize = 256;
+
+/// One mebibyte, in bytes.
+pub const MIB: u64 = 1024 * 1024;
+
+const _: () =
+    assert!(TOPIC_NAME_MAX + 1 + PARTITION_DIGITS_MAX <= 255, "a directory name holds it");
+const _: () = assert!(PARTITIONS_PER_TOPIC_MAX <= 10u32.pow(PARTITION_DIGITS_MAX as u32));
+const _: () =
+    assert!(TOPIC_NAME_MAX <= 255 && GROUP_NAME_MAX <= 255, "1.0 strings have a u8 length");
+const _: () = assert!(PAYLOAD_MB_MAX as u64 * MIB <= u32::MAX as u64, "payload_size is a u32");
+const _: () = assert!(OFFSET_MAX.checked_add(RECORD_COUNT_MAX as u64).is_some());
+const _: () = assert!(OFFSET_SHARDS.is_power_of_two());

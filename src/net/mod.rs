@@ -1,0 +1,5 @@
+//! The data plane.
+
+mod options;
+
+pub use options::{Options, SecurityOptions};

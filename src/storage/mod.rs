@@ -1,0 +1,5 @@
+//! One partition's log.
+
+mod options;
+
+pub use options::Options;

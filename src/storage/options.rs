@@ -1,0 +1,41 @@
+//! What an operator can set about storage.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::limits;
+
+/// Section `storage` of the configuration.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// Directory of the log, created if missing.
+    pub data_dir: PathBuf,
+    /// Size at which a segment is sealed and the next one begins, in MiB.
+    pub max_segment_mb: u32,
+    /// Age at which a sealed segment may be deleted, in hours. Read, not enforced yet.
+    pub retention_hours: u32,
+    /// Time between two looks for segments to delete, in minutes. Read, not enforced yet.
+    pub cleanup_interval_min: u32,
+    /// Longest time between accepting a record and flushing it to the disk, in milliseconds.
+    pub flush_interval_ms: u32,
+    /// A key of the Go original without a meaning here: accepted and ignored.
+    pub buffer_pool_size_kb: Option<u32>,
+    /// A key of the Go original without a meaning here: accepted and ignored.
+    pub max_buffer_return_kb: Option<u32>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            data_dir: PathBuf::from("./hermitmq-data"),
+            max_segment_mb: limits::SEGMENT_MB_DEFAULT,
+            retention_hours: 168,
+            cleanup_interval_min: 5,
+            flush_interval_ms: 500,
+            buffer_pool_size_kb: None,
+            max_buffer_return_kb: None,
+        }
+    }
+}
