@@ -6,6 +6,8 @@
 pub mod broker;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+pub mod config;
 pub mod model;
 #[cfg(feature = "server")]
 pub mod net;
@@ -13,3 +15,5 @@ pub mod protocol;
 pub mod record;
 #[cfg(feature = "server")]
 pub mod storage;
+#[cfg(feature = "server")]
+pub mod telemetry;
