@@ -30,7 +30,7 @@ use super::connection::Connection;
 use super::sys;
 use crate::metrics::CloseReason;
 
-pub use self::plane::{DataPlane, ListenError, StopReport};
+pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;

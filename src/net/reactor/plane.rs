@@ -50,6 +50,43 @@ pub enum ListenError {
     Reactor(#[from] io::Error),
 }
 
+/// A port that was taken, whose connections are not accepted yet.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    addr: SocketAddr,
+}
+
+impl Listener {
+    /// Listens on the configured address. Connections wait until [`DataPlane::start`].
+    pub fn bind(options: &Options) -> Result<Self, ListenError> {
+        let host = &options.host;
+        let resolve = |source| ListenError::Resolve { host: host.clone(), source };
+        let mut addrs = (host.as_str(), options.port).to_socket_addrs().map_err(resolve)?;
+        let addr = addrs.next().ok_or_else(|| resolve(io::ErrorKind::NotFound.into()))?;
+        let listener = bind(addr).map_err(|source| ListenError::Listen {
+            addr,
+            hint: hint(&source),
+            source,
+        })?;
+        let addr = listener.local_addr()?;
+        Ok(Self { listener, addr })
+    }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program listens there; stop it, or choose another port with --port"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need a privilege; choose another with --port"
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address; check --host",
+        _ => "check --host and --port",
+    }
+}
+
 /// The running data plane.
 #[derive(Debug)]
 pub struct DataPlane {
@@ -67,14 +104,14 @@ pub struct StopReport {
 }
 
 impl DataPlane {
-    /// Listens and starts the threads. When this returns, connections are accepted.
+    /// Starts the threads. When this returns, connections are accepted.
     pub fn start(
+        listener: Listener,
         options: &Options,
         security: &SecurityOptions,
         broker: &Arc<Broker>,
     ) -> Result<Self, ListenError> {
-        let listener = listen(&options.host, options.port)?;
-        let addr = listener.local_addr()?;
+        let Listener { listener, addr } = listener;
         let (workers, jobs) = Workers::start(broker)?;
         let count = reactor_count(options);
         let mut polls = Vec::new();
@@ -151,25 +188,6 @@ fn reactor_count(options: &Options) -> usize {
         count => count as usize,
     }
     .min(limits::REACTORS_MAX)
-}
-
-fn listen(host: &str, port: u16) -> Result<TcpListener, ListenError> {
-    let resolve = |source| ListenError::Resolve { host: host.to_owned(), source };
-    let mut addrs = (host, port).to_socket_addrs().map_err(resolve)?;
-    let addr = addrs.next().ok_or_else(|| resolve(io::ErrorKind::NotFound.into()))?;
-    bind(addr).map_err(|source| {
-        let hint = match source.kind() {
-            io::ErrorKind::AddrInUse => {
-                "another program listens there; stop it, or choose another port with --port"
-            }
-            io::ErrorKind::PermissionDenied => {
-                "ports below 1024 need a privilege; choose another with --port"
-            }
-            io::ErrorKind::AddrNotAvailable => "this machine has no such address; check --host",
-            _ => "check --host and --port",
-        };
-        ListenError::Listen { addr, source, hint }
-    })
 }
 
 fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
