@@ -4,6 +4,8 @@
 
 #[cfg(feature = "server")]
 pub mod broker;
+#[cfg(feature = "server")]
+pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "server")]
@@ -13,6 +15,8 @@ pub mod model;
 pub mod net;
 pub mod protocol;
 pub mod record;
+#[cfg(feature = "server")]
+pub mod server;
 #[cfg(feature = "server")]
 pub mod storage;
 #[cfg(feature = "server")]

@@ -13,8 +13,9 @@ pub enum RunError {
 
 /// Runs the broker until it is told to stop.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
-    let _telemetry = telemetry::init(&loaded.config.telemetry)?;
-    for warning in &loaded.warnings {
+    let Loaded { config, warnings, .. } = loaded;
+    let _telemetry = telemetry::init(&config.telemetry)?;
+    for warning in warnings {
         tracing::warn!("{warning}");
     }
     Ok(())
