@@ -1,5 +1,7 @@
 //! The command line as a process: bytes in, bytes out, exit codes.
 #![cfg(feature = "server")]
+// Helpers of a test fail as tests do.
+#![allow(clippy::unwrap_used)]
 
 mod broker;
 
