@@ -161,9 +161,9 @@ async fn lines_share_frames_in_order_and_each_has_its_offset() {
             frames.push((frame.text(), frame.header.record_count, frame.header.timestamp));
         }
         assert_eq!(frames[0], ("a\n\nc\n".to_owned(), 3, 5));
-        let shapes: Vec<_> = frames.iter().map(|(text, count, _)| (text.as_str(), *count)).collect();
-        let expected =
-            [("d", 1), ("with a key", 1), ("e", 1), ("two\nlines", 1), ("f\ng\n", 2)];
+        let shapes: Vec<_> =
+            frames.iter().map(|(text, count, _)| (text.as_str(), *count)).collect();
+        let expected = [("d", 1), ("with a key", 1), ("e", 1), ("two\nlines", 1), ("f\ng\n", 2)];
         assert_eq!(shapes[1..], expected);
         for (i, delivery) in (40..).zip(deliveries) {
             assert_eq!(delivery.await, Ok(i));
@@ -176,7 +176,8 @@ async fn lines_share_frames_in_order_and_each_has_its_offset() {
 async fn a_packed_frame_ends_at_the_batch_size() {
     guard(async {
         let broker = Broker::start().await;
-        let producer = connect(&broker, ProducerOptions { batch_bytes: 29 + 8, ..lines(1000) }).await;
+        let producer =
+            connect(&broker, ProducerOptions { batch_bytes: 29 + 8, ..lines(1000) }).await;
         for text in ["aaa", "bbb", "ccc", "larger than any batch"] {
             drop(producer.send(Record::new(text)).await.unwrap());
         }
