@@ -81,10 +81,20 @@ impl Decoder {
         }
     }
 
-    /// How many more bytes the frame at the start of the buffer takes, once its header is there and within the limit.
-    pub(super) fn missing(&self) -> usize {
+    /// Makes room for the next read. A large frame gets its room as it comes, doubling: a claim alone allocates nothing.
+    /// Small reads share a chunk until most of it is used, since messages that are kept would keep a chunk each.
+    pub(super) fn make_room(&mut self, read_bytes: usize) {
+        let growth = self.missing().min(self.buf.len());
+        let spare = self.buf.capacity() - self.buf.len();
+        if spare < growth.max(read_bytes / 4).max(1) {
+            self.buf.reserve(growth.max(read_bytes).max(1));
+        }
+    }
+
+    /// How many more bytes the frame at the start of the buffer takes, as far as is known.
+    fn missing(&self) -> usize {
         match check(&self.buf, &FrameLimits::STORED) {
-            Ok(Check::Incomplete { needed }) if needed <= self.max_frame_bytes => {
+            Ok(Check::Incomplete { needed }) => {
                 usize::try_from(needed).unwrap_or(usize::MAX).saturating_sub(self.buf.len())
             }
             _ => 0,
@@ -144,5 +154,74 @@ impl Decoder {
     fn give(&mut self, message: Message) -> Message {
         self.next = Some(message.next_offset);
         message
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::record::FrameBuilder;
+
+    /// Frames back to back from offset 100 on, and the records they hold as they are to be given.
+    fn log(frames: &[Vec<u8>]) -> (Vec<u8>, Vec<(Offset, Vec<u8>)>) {
+        let (mut bytes, mut expected, mut offset) = (Vec::new(), Vec::new(), 100);
+        for lines in frames {
+            let batch = lines.len() > 1;
+            let end: &[u8] = if batch { b"\n" } else { b"" };
+            let payload: Vec<u8> = lines.iter().flat_map(|line| [&[*line], end].concat()).collect();
+            let count = u32::try_from(lines.len()).unwrap().max(1);
+            let frame = FrameBuilder::new(1).offset(offset).record_count(count);
+            frame.write(&payload, &mut bytes).unwrap();
+            let records =
+                if batch { lines.chunks(1).map(<[u8]>::to_vec).collect() } else { vec![payload] };
+            expected.extend((offset..).zip(records));
+            offset += u64::from(count);
+        }
+        (bytes, expected)
+    }
+
+    proptest! {
+        /// However the stream is cut into reads, and wherever connections break: every record once, in order.
+        #[test]
+        fn records_come_once_and_in_order(
+            frames in prop::collection::vec(prop::collection::vec(b'a'..b'z', 0..6), 1..12),
+            reads in prop::collection::vec((1usize..80, any::<bool>()), 0..30),
+        ) {
+            let (bytes, expected) = log(&frames);
+            let mut decoder = Decoder::new(1 << 20, true);
+            let mut received = Vec::new();
+            let mut take = |decoder: &mut Decoder| {
+                while let Some(message) = decoder.next().unwrap() {
+                    received.push((message.offset, message.payload.to_vec()));
+                }
+            };
+            let mut at = 0;
+            for (len, breaks) in reads {
+                let end = (at + len).min(bytes.len());
+                decoder.make_room(16);
+                decoder.buf.extend_from_slice(&bytes[at..end]);
+                at = end;
+                take(&mut decoder);
+                if breaks {
+                    decoder.restart();
+                    at = 0;
+                }
+            }
+            decoder.buf.extend_from_slice(&bytes[at..]);
+            take(&mut decoder);
+            prop_assert_eq!(received, expected);
+        }
+
+        #[test]
+        fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(0u8..3, 0..400)) {
+            if let Some(first) = bytes.first_mut() { *first = 1; }
+            let mut decoder = Decoder::new(100, true);
+            decoder.buf.extend_from_slice(&bytes);
+            while let Ok(Some(_)) = decoder.next() {}
+            decoder.make_room(8);
+            prop_assert!(decoder.buf.capacity() < 4096);
+        }
     }
 }

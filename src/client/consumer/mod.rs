@@ -160,11 +160,8 @@ impl Consumer {
 
     async fn read(&mut self) -> io::Result<()> {
         let Some(stream) = &mut self.stream else { return Err(io::ErrorKind::NotConnected.into()) };
-        let buf = &mut self.decoder;
-        // A large frame gets its room as it comes, doubling: a claim alone allocates nothing.
-        let wanted = buf.missing().min(buf.buf.len()).max(self.options.read_bytes.max(1));
-        buf.buf.reserve(wanted);
-        let reading = stream.read_buf(&mut buf.buf);
+        self.decoder.make_room(self.options.read_bytes);
+        let reading = stream.read_buf(&mut self.decoder.buf);
         let read = match self.options.idle_timeout {
             None => reading.await?,
             Some(limit) => tokio::time::timeout(limit, reading).await.map_err(|_| {

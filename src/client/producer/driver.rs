@@ -66,10 +66,14 @@ impl Driver {
             };
             let End::Broken(cause) = end else { return };
             self.on_lost(&cause);
+            // A connection that broke while nothing was to be sent is no reason to keep the next record waiting.
+            let was_idle = self.queue.is_empty();
             if !self.has_work().await {
                 return;
             }
-            tokio::time::sleep(self.backoff.next_pause()).await;
+            if !was_idle {
+                tokio::time::sleep(self.backoff.next_pause()).await;
+            }
             connected = self.connect().await;
         }
     }

@@ -88,7 +88,7 @@ impl Producer {
 
     /// As [`send`](Self::send), with a callback for the outcome.
     ///
-    /// The callback runs on the background task, so it must be quick and must not block. It is called exactly once if this
+    /// The callback runs on the background task, so it must be quick and must not block or panic. It is called exactly once if this
     /// returns `Ok`, and never otherwise.
     pub async fn send_with(
         &self,

@@ -13,7 +13,8 @@ pub struct ProducerOptions {
     pub linger: Duration,
     /// Bytes gathered into one write; when they are there, the linger ends. A larger frame is written alone.
     pub batch_bytes: usize,
-    /// Bytes handed over and not yet acked above which `send` waits (by at most one record, memory may exceed it).
+    /// Bytes handed over and not yet acked at which `send` waits, each record counted as a frame of its own (29 bytes,
+    /// key and payload). The last record taken may exceed it, so that a larger one can pass.
     pub max_in_flight_bytes: usize,
     /// Frames written and not yet acked, at most. 1 keeps the order of records even when one has to be repeated.
     /// `send` waits once the records for that many frames are handed over.

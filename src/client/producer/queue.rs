@@ -183,3 +183,7 @@ impl SendQueue {
         Some(frame)
     }
 }
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

@@ -18,7 +18,7 @@ use crate::model::{GroupName, TopicName};
 
 /// Long enough for any machine.
 async fn guard<T>(test: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), test).await.expect("the test hangs")
+    tokio::time::timeout(Duration::from_mins(1), test).await.expect("the test hangs")
 }
 
 fn topic() -> TopicName {

@@ -84,7 +84,7 @@ async fn lingering_records_wait_for_company_and_flush_does_not() {
     guard(async {
         let broker = Broker::start().await;
         let options = ProducerOptions {
-            linger: Duration::from_secs(3600),
+            linger: Duration::from_hours(1),
             batch_bytes: 3 * 30,
             ..ProducerOptions::default()
         };
