@@ -1,6 +1,7 @@
 //! Tests of the log as a whole, on a simulated disk where they can and on the real one where they must.
 
 mod dir_lock;
+mod index;
 mod model;
 mod original;
 mod readers;
