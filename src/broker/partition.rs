@@ -19,6 +19,8 @@ pub struct Partition {
     waiters: Waiters,
     /// Waits in the flush queue.
     queued: AtomicBool,
+    /// A flush failed, and was counted.
+    failed: AtomicBool,
     flush_queue: Arc<FlushQueue>,
     metrics: Arc<Metrics>,
 }
@@ -37,6 +39,7 @@ impl Partition {
             log,
             waiters: Waiters::default(),
             queued: AtomicBool::new(true),
+            failed: AtomicBool::new(false),
             flush_queue: Arc::clone(&flush_queue),
             metrics,
         });
@@ -136,7 +139,9 @@ impl Partition {
 
     fn count(&self, result: &Result<(), FlushError>) {
         self.metrics.flushes.inc();
-        if let Err(error) = result {
+        if let Err(error) = result
+            && !self.failed.swap(true, Ordering::AcqRel)
+        {
             self.metrics.flush_errors.inc();
             tracing::error!(partition = %self.name, %error, "flush failed");
         }

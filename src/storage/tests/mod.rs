@@ -1,10 +1,13 @@
 //! Tests of the log as a whole, on a simulated disk where they can and on the real one where they must.
 
+mod crash;
 mod dir_lock;
+mod faults;
 mod index;
 mod model;
 mod original;
 mod readers;
+mod roll;
 mod sealed;
 mod torn;
 
