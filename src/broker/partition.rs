@@ -21,6 +21,8 @@ pub struct Partition {
     queued: AtomicBool,
     /// The last append failed: said once, not for each frame.
     refusing: AtomicBool,
+    /// A flush failed, and was counted.
+    failed: AtomicBool,
     flush_queue: Arc<FlushQueue>,
     metrics: Arc<Metrics>,
 }
@@ -40,6 +42,7 @@ impl Partition {
             waiters: Waiters::default(),
             queued: AtomicBool::new(true),
             refusing: AtomicBool::new(false),
+            failed: AtomicBool::new(false),
             flush_queue: Arc::clone(&flush_queue),
             metrics,
         });
@@ -149,7 +152,9 @@ impl Partition {
 
     fn count(&self, result: &Result<(), FlushError>) {
         self.metrics.flushes.inc();
-        if let Err(error) = result {
+        if let Err(error) = result
+            && !self.failed.swap(true, Ordering::AcqRel)
+        {
             self.metrics.flush_errors.inc();
             tracing::error!(partition = %self.name, %error, "flush failed");
         }

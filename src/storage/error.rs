@@ -28,8 +28,8 @@ pub enum AppendError {
     /// The disk did not take it; later appends may succeed.
     #[error("not written: {0}")]
     Io(#[from] io::Error),
-    /// An earlier flush failed, so what was written may be gone: the log takes no more records until a restart.
-    #[error("read-only since a flush failed")]
+    /// The log takes no more records until a restart: it is closed, or a flush failed, so what was written may be gone.
+    #[error("read-only: closed, or a flush failed")]
     ReadOnly,
     /// The partition has no offsets left.
     #[error("no offsets left after {0}")]

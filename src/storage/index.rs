@@ -22,6 +22,9 @@ pub(super) const ENTRY_LEN: u64 = 16;
 
 const FIRST_GROWTH: usize = 256;
 
+/// A frame further than this many bytes behind the last entry before it makes an index incomplete.
+pub(super) const COVERAGE_BYTES: u64 = 2 * INDEX_INTERVAL_BYTES;
+
 /// One entry: a frame that begins with this offset stands at this byte of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct IndexEntry {

@@ -26,7 +26,7 @@ const RESERVE_MAX: u64 = 16 * 1024 * 1024;
 /// The log of one partition.
 ///
 /// Appends take the writer's lock; readers take none on their way through a segment, and the list's lock when they
-/// change segments. Lock order: `flusher`, `writer`, `segments`.
+/// change segments. Lock order: `writer`, then `syncing` or `segments`.
 #[derive(Debug)]
 pub struct Log {
     disk: Arc<dyn Disk>,
@@ -38,8 +38,10 @@ pub struct Log {
     end_offset: AtomicU64,
     /// A flush failed: pages may be lost, so nothing is appended any more.
     failed: AtomicBool,
-    /// Held while flushing, so that two flushes do not overlap.
-    flusher: Mutex<()>,
+    /// Nothing is appended any more. Set under the writer's lock.
+    closed: AtomicBool,
+    /// Held while syncing: the system tells an error once, so whoever syncs next must know of it.
+    syncing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -52,12 +54,15 @@ struct Writer {
     entries: Vec<IndexEntry>,
     /// The active file has disk space up to here.
     reserved: u64,
-    /// Segments sealed since the last flush.
-    unflushed: Vec<Arc<Segment>>,
-    /// A segment file was created since the last flush.
+    /// Bytes of the active file that a flush has made durable.
+    flushed: u64,
+    /// The active file was created and its directory not flushed since.
     dir_dirty: bool,
-    /// Something was appended since the last flush.
-    dirty: bool,
+    /// The next segment is wanted, and its file may be there. Until it is in use nothing is appended to this one: the
+    /// file's name is the offset of the next record.
+    must_roll: bool,
+    /// Behind `position`, the active file may hold a part of a run that was not stored.
+    torn: bool,
 }
 
 /// A run that was stored.
@@ -106,9 +111,10 @@ impl Log {
             policy: IndexPolicy::after(&active.index),
             entries: Vec::new(),
             reserved: position,
-            unflushed: Vec::new(),
+            flushed: 0,
             dir_dirty: true,
-            dirty: true,
+            must_roll: false,
+            torn: false,
             active,
         };
         Ok(Self {
@@ -119,7 +125,8 @@ impl Log {
             segments: RwLock::new(recovered.segments),
             end_offset: AtomicU64::new(recovered.next_offset),
             failed: AtomicBool::new(false),
-            flusher: Mutex::new(()),
+            closed: AtomicBool::new(false),
+            syncing: Mutex::new(()),
         })
     }
 
@@ -141,15 +148,18 @@ impl Log {
     /// Gives the run its offsets and stores it with one positioned write: all of it or nothing.
     pub fn append(&self, run: &mut Run<'_>) -> Result<Appended, AppendError> {
         let mut writer = self.writer.lock();
-        if self.is_read_only() {
+        if self.is_read_only() || self.closed.load(Ordering::Acquire) {
             return Err(AppendError::ReadOnly);
         }
         let first = writer.next_offset;
-        if run.records() > OFFSET_MAX - first {
+        // Saturating: a file can be named after an offset that no record gets.
+        if run.records() > OFFSET_MAX.saturating_sub(first) {
             return Err(AppendError::OffsetsExhausted(first));
         }
+        writer.cut_torn()?;
         let len = run.bytes().len() as u64;
-        if writer.position > 0 && writer.position + len > self.segment_bytes {
+        let full = writer.position > 0 && writer.position + len > self.segment_bytes;
+        if full || writer.must_roll {
             self.roll(&mut writer)?;
         }
         let next = writer.write(run)?;
@@ -158,8 +168,28 @@ impl Log {
     }
 
     /// Seals the active segment and begins the next one.
-    fn roll(&self, writer: &mut Writer) -> io::Result<()> {
-        let base = writer.next_offset;
+    ///
+    /// The old segment is flushed before the new one exists: a power cut then loses the end of the log, never a piece
+    /// before something that stays, and sealed segments are durable whichever process sealed them.
+    fn roll(&self, writer: &mut Writer) -> Result<(), AppendError> {
+        if !writer.is_clean() {
+            let synced = self.sync(&writer.active, writer.dir_dirty);
+            synced.map_err(|_| AppendError::ReadOnly)?;
+            (writer.flushed, writer.dir_dirty) = (writer.position, false);
+        }
+        writer.must_roll = true;
+        let segment = self.create_segment(writer.next_offset)?;
+        // Readers that see the old segment sealed must find its successor.
+        self.segments.write().push(Arc::clone(&segment));
+        let old = writer.switch_to(segment);
+        old.seal();
+        if let Err(error) = old.index.seal() {
+            tracing::debug!(segment = old.base_offset, %error, "index not trimmed");
+        }
+        Ok(())
+    }
+
+    fn create_segment(&self, base: Offset) -> io::Result<Arc<Segment>> {
         let wal = segment::path(&self.dir, base, "wal");
         // A leftover of an earlier attempt holds nothing that was ever acked.
         let file = self.disk.open(&wal, Open::Truncate)?;
@@ -167,61 +197,57 @@ impl Log {
         self.disk.open(&idx, Open::Truncate)?;
         let index = OffsetIndex::open_active(&*self.disk, &idx, 0, self.segment_bytes)?;
         let state = SegmentState { end: 0, sealed: false, damaged: false };
-        let segment = Arc::new(Segment::new(base, file, index, &state));
-
-        // Readers that see the old segment sealed must find its successor.
-        self.segments.write().push(Arc::clone(&segment));
-        let old = std::mem::replace(&mut writer.active, segment);
-        old.seal();
-        if let Err(error) = old.index.seal() {
-            tracing::debug!(segment = old.base_offset, %error, "index not trimmed");
-        }
-        writer.unflushed.push(old);
-        writer.position = 0;
-        writer.reserved = 0;
-        writer.policy = IndexPolicy::default();
-        writer.dir_dirty = true;
-        Ok(())
+        Ok(Arc::new(Segment::new(base, file, index, &state)))
     }
 
     /// Makes everything appended so far durable. Blocks for the disk: never call it on a reactor.
     ///
     /// After an error the log is read-only: the kernel may have dropped the pages, so trying again would lie.
     pub fn flush(&self) -> Result<(), FlushError> {
-        let _flushing = self.flusher.lock();
-        if self.is_read_only() {
+        let writer = self.writer.lock();
+        if writer.is_clean() && !self.is_read_only() {
             return Ok(());
         }
-        let (files, dir_dirty) = {
-            let mut writer = self.writer.lock();
-            if !writer.dirty && !writer.dir_dirty && writer.unflushed.is_empty() {
-                return Ok(());
-            }
-            writer.dirty = false;
-            let mut files = std::mem::take(&mut writer.unflushed);
-            files.push(Arc::clone(&writer.active));
-            (files, std::mem::take(&mut writer.dir_dirty))
-        };
-        let sync = || -> io::Result<()> {
-            for segment in &files {
-                segment.file.sync_data()?;
-            }
-            if dir_dirty { self.disk.sync_dir(&self.dir) } else { Ok(()) }
-        };
-        sync().map_err(|error| {
-            self.failed.store(true, Ordering::Release);
-            FlushError(error)
-        })
+        let active = Arc::clone(&writer.active);
+        let (position, dir_dirty) = (writer.position, writer.dir_dirty);
+        drop(writer);
+        self.sync(&active, dir_dirty)?;
+        let mut writer = self.writer.lock();
+        // Else it was rolled meanwhile, which flushed it.
+        if Arc::ptr_eq(&writer.active, &active) {
+            writer.flushed = writer.flushed.max(position);
+            writer.dir_dirty = false;
+        }
+        Ok(())
+    }
+
+    /// Makes the bytes of a segment durable, and its name if `dir_dirty`.
+    fn sync(&self, segment: &Segment, dir_dirty: bool) -> Result<(), FlushError> {
+        let _syncing = self.syncing.lock();
+        if self.is_read_only() {
+            return Err(FlushError(io::Error::other("an earlier flush failed")));
+        }
+        let mut result = segment.file.sync_data();
+        if result.is_ok() && dir_dirty {
+            result = self.disk.sync_dir(&self.dir);
+        }
+        self.failed.fetch_or(result.is_err(), Ordering::AcqRel);
+        result.map_err(FlushError)
     }
 
     /// Flushes, and trims what was set aside for growth. The log can still be read afterwards, not appended to.
     pub fn close(&self) -> Result<(), FlushError> {
+        let writer = self.writer.lock();
+        // Before the flush: what is appended is flushed.
+        self.closed.store(true, Ordering::Release);
+        drop(writer);
         self.flush()?;
         let writer = self.writer.lock();
-        self.failed.store(true, Ordering::Release);
         // The length is the same; setting it gives back the space reserved behind it.
-        writer.active.file.set_len(writer.position)?;
-        writer.active.index.seal()?;
+        let trimmed = writer.active.file.set_len(writer.position);
+        if let Err(error) = trimmed.and_then(|()| writer.active.index.seal()) {
+            tracing::debug!(segment = writer.active.base_offset, %error, "not trimmed");
+        }
         Ok(())
     }
 
@@ -298,11 +324,11 @@ impl Writer {
         }
         if let Err(error) = active.file.write_all_at(run.bytes(), start) {
             *policy = before;
-            // Back to the previous end, so that nothing half-written is ever taken for a frame.
-            if let Err(error) = active.file.set_len(start) {
-                tracing::warn!(segment = active.base_offset, %error, "partial write not cut off");
+            self.torn = true;
+            if let Err(error) = self.cut_torn() {
+                let segment = self.active.base_offset;
+                tracing::warn!(segment, %error, "partial write not cut off; no append until it is");
             }
-            self.reserved = start;
             return Err(error);
         }
         for entry in entries.drain(..) {
@@ -311,8 +337,33 @@ impl Writer {
         active.publish(end);
         self.position = end;
         self.next_offset = next;
-        self.dirty = true;
         Ok(next)
+    }
+
+    /// Back to the previous end, so that nothing half-written is ever taken for a frame.
+    fn cut_torn(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.active.file.set_len(self.position)?;
+            self.reserved = self.position;
+            self.torn = false;
+        }
+        Ok(())
+    }
+
+    /// Whether everything appended is durable.
+    fn is_clean(&self) -> bool {
+        self.position == self.flushed && !self.dir_dirty
+    }
+
+    /// Goes on in a new segment; returns the old one.
+    fn switch_to(&mut self, segment: Arc<Segment>) -> Arc<Segment> {
+        self.position = 0;
+        self.reserved = 0;
+        self.flushed = 0;
+        self.policy = IndexPolicy::default();
+        self.dir_dirty = true;
+        self.must_roll = false;
+        std::mem::replace(&mut self.active, segment)
     }
 }
 

@@ -18,6 +18,10 @@ mod options;
 mod os_disk;
 mod recovery;
 mod segment;
+#[cfg(test)]
+pub(crate) mod sim_disk;
+#[cfg(test)]
+mod tests;
 mod walk;
 
 pub use clock::{Clock, ManualClock, SystemClock};

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::disk::{Disk, File, Open};
 use super::error::OpenError;
-use super::index::{self, IndexEntry, IndexPolicy, OffsetIndex};
+use super::index::{self, COVERAGE_BYTES, IndexEntry, IndexPolicy, OffsetIndex};
 use super::segment::{self, Segment, SegmentState};
 use super::walk::{Damage, Offsets, Step, Walk};
 use crate::metrics::Metrics;
@@ -171,8 +171,8 @@ impl Recovery<'_> {
     }
 }
 
-/// Whether the index of a sealed segment fits its log: it begins at the first frame, and walking on from its last entry
-/// ends exactly at the end of the file, below the next segment.
+/// Whether the index of a sealed segment fits its log: it begins at the first frame, and walking on from its last entry,
+/// which is near the end, ends exactly at the end of the file, below the next segment.
 fn index_agrees(
     file: &dyn File,
     index: &OffsetIndex,
@@ -193,6 +193,10 @@ fn index_agrees(
     }
     loop {
         match tail.next()? {
+            // An index that lost its end: every lookup behind it would walk that far.
+            Step::Frame(position, _) if position - last.position > COVERAGE_BYTES => {
+                return Ok(false);
+            }
             Step::Frame(..) => {}
             Step::End => return Ok(tail.next_offset() <= next_base),
             Step::Damaged(_) => return Ok(false),
@@ -235,9 +239,7 @@ impl<'a> IndexCheck<'a> {
     /// Whether the last matching entry is near enough to `position` for a lookup.
     fn covers(&self, position: u64) -> bool {
         let last = self.matched.checked_sub(1).and_then(|number| self.index.get(number));
-        last.is_some_and(|entry| {
-            position - entry.position <= 2 * crate::model::limits::INDEX_INTERVAL_BYTES
-        })
+        last.is_some_and(|entry| position - entry.position <= COVERAGE_BYTES)
     }
 
     /// Whether the index can be used as it is.

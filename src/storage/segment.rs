@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use super::disk::File;
 use super::error::LocateError;
 use super::file_slice::FileSlice;
-use super::index::OffsetIndex;
+use super::index::{IndexEntry, OffsetIndex};
 use super::walk::{Offsets, Step, Walk};
 use crate::model::Offset;
 
@@ -23,6 +23,8 @@ pub(super) struct Segment {
     sealed: AtomicBool,
     /// The file goes on behind `end`, with bytes that are no frames.
     pub(super) damaged: bool,
+    /// A wrong index entry was met, and said so.
+    index_distrusted: AtomicBool,
 }
 
 /// The state a segment starts in.
@@ -47,6 +49,7 @@ impl Segment {
             end: AtomicU64::new(state.end),
             sealed: AtomicBool::new(state.sealed),
             damaged: state.damaged,
+            index_distrusted: AtomicBool::new(false),
         }
     }
 
@@ -69,25 +72,45 @@ impl Segment {
         self.sealed.store(true, Ordering::Release);
     }
 
-    /// At most `max` bytes from `position` on, if there are any to be seen.
+    /// At most `max` bytes from `position` on; `None` if there are none to be seen there (yet).
     pub(super) fn slice(&self, position: u64, max: u64) -> Option<FileSlice> {
-        let len = self.end().saturating_sub(position).min(max);
-        (len > 0).then(|| FileSlice::new(Arc::clone(&self.file), position, len))
+        let left = self.end().saturating_sub(position);
+        (left > 0).then(|| FileSlice::new(Arc::clone(&self.file), position, left.min(max)))
     }
 
     /// Position of the frame that holds `offset`, or of the first one after it; [`Segment::end`] if there is none.
+    ///
+    /// Opening a sealed segment compares only the beginning and the end of its index with the log. So an entry is
+    /// believed only if its frame is where it says; otherwise the segment is walked from its start.
     pub(super) fn locate(&self, offset: Offset) -> Result<u64, LocateError> {
         let end = self.end();
-        let (start, first) =
-            self.index.floor(offset).map_or((0, self.base_offset), |e| (e.position, e.offset));
-        let mut walk = Walk::new(&*self.file, start.min(end)..end, first, Offsets::Growing).short();
+        if let Some(entry) = self.index.floor(offset) {
+            if entry.position >= end {
+                // The writer lists a frame before it shows it: this one is being shown just now.
+                return Ok(end);
+            }
+            let range = entry.position..end;
+            let mut walk = Walk::new(&*self.file, range, entry.offset, Offsets::Growing).short();
+            let first = walk.next()?;
+            if matches!(first, Step::Frame(_, header) if header.offset == entry.offset) {
+                return self.find(offset, walk, first);
+            }
+            self.distrust_index(entry);
+        }
+        let mut walk = Walk::new(&*self.file, 0..end, self.base_offset, Offsets::Growing);
+        let first = walk.next()?;
+        self.find(offset, walk, first)
+    }
+
+    /// Walks on from `step`, which `walk` gave last, to the frame that holds `offset` or to the first one after it.
+    fn find(&self, offset: Offset, mut walk: Walk<'_>, mut step: Step) -> Result<u64, LocateError> {
         loop {
-            match walk.next()? {
+            match step {
                 Step::Frame(position, header) if header.next_offset() > offset => {
                     return Ok(position);
                 }
-                Step::Frame(..) => {}
-                Step::End => return Ok(end),
+                Step::Frame(..) => step = walk.next()?,
+                Step::End => return Ok(walk.position()),
                 Step::Damaged(_) => {
                     return Err(LocateError::Damaged {
                         segment: self.base_offset,
@@ -95,6 +118,17 @@ impl Segment {
                     });
                 }
             }
+        }
+    }
+
+    fn distrust_index(&self, entry: IndexEntry) {
+        if !self.index_distrusted.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                segment = self.base_offset,
+                offset = entry.offset,
+                position = entry.position,
+                "the offset index disagrees with the log; lookups walk the segment where it does"
+            );
         }
     }
 }

@@ -1,0 +1,498 @@
+//! A disk in memory that knows what was written from what was synced, so that tests can cut its power.
+//!
+//! * [`SimDisk::kill`]: the process dies. Everything written stays.
+//! * [`SimDisk::crash`]: the power goes. What was synced stays; of the writes since then a prefix stays (the last one
+//!   perhaps in part), of the directory changes and of the words stored through a mapping any subset.
+//!
+//! Some file systems note a file's new length before its bytes; then a frame's body can be zeros behind a whole header.
+//! Without checksums nobody can tell, so this disk does not do it.
+//!
+//! Both return a new disk and leave the old one to whoever still holds its files. The same seed crashes the same way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use super::disk::{Disk, Entry, File, Map, Open};
+
+const WORD: usize = size_of::<u64>();
+
+/// A small deterministic generator (splitmix64): tests print its seed.
+#[derive(Debug, Clone)]
+pub(crate) struct Seeded(u64);
+
+impl Seeded {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound` (0 if that is 0).
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound.max(1) as u64).unwrap()
+    }
+
+    pub(crate) fn coin(&mut self) -> bool {
+        self.next() & 1 == 1
+    }
+}
+
+/// What the disk refuses.
+#[derive(Debug, Default)]
+pub(crate) struct Faults {
+    /// Bytes that writes may still take before the disk is full; `None` for no limit.
+    pub(crate) space: Option<usize>,
+    /// The next write takes only this many bytes.
+    pub(crate) short_write: Option<usize>,
+    /// Growing a mapped file says the disk is full.
+    pub(crate) no_grow: bool,
+    /// Setting space aside says the disk is full.
+    pub(crate) no_reserve: bool,
+    /// Creating a file whose name has this extension says the disk is full.
+    pub(crate) no_create: Option<&'static str>,
+    /// Cutting a file fails.
+    pub(crate) no_set_len: bool,
+    /// The next sync of a file fails, and what it should have written may be lost.
+    pub(crate) sync_error: bool,
+}
+
+/// The disk. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SimDisk {
+    state: Arc<Mutex<State>>,
+    faults: Arc<Mutex<Faults>>,
+    syncs: Arc<AtomicUsize>,
+}
+
+type Names = BTreeMap<PathBuf, Arc<Mutex<Inode>>>;
+
+#[derive(Debug, Default)]
+struct State {
+    names: Names,
+    durable_names: Names,
+    /// Changes of names since the last sync of their directory.
+    changes: Vec<Change>,
+    dirs: BTreeSet<PathBuf>,
+}
+
+#[derive(Debug, Clone)]
+struct Change {
+    removed: Option<PathBuf>,
+    added: PathBuf,
+    inode: Arc<Mutex<Inode>>,
+}
+
+/// A file's bytes.
+#[derive(Debug, Default, Clone)]
+struct Inode {
+    bytes: Vec<u8>,
+    durable: Vec<u8>,
+    /// What happened since the last sync.
+    writes: Vec<Write>,
+    /// Where the file is mapped, these words are its bytes.
+    words: Option<Arc<[AtomicU64]>>,
+}
+
+#[derive(Debug, Clone)]
+enum Write {
+    At(usize, Vec<u8>),
+    Len(usize),
+}
+
+impl Inode {
+    /// Takes over what was stored through the mapping.
+    fn absorb(&mut self) {
+        if let Some(words) = &self.words {
+            for (bytes, word) in self.bytes.chunks_exact_mut(WORD).zip(words.iter()) {
+                bytes.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes());
+            }
+        }
+    }
+
+    fn do_write(&mut self, write: Write) {
+        assert!(self.words.is_none(), "a file that is mapped is not written otherwise");
+        apply(&mut self.bytes, &write, usize::MAX);
+        self.writes.push(write);
+    }
+
+    fn set_len(&mut self, len: usize) {
+        self.absorb();
+        if let Some(words) = &self.words {
+            for word in words.iter().skip(len / WORD) {
+                word.store(0, Ordering::Release);
+            }
+        }
+        self.bytes.resize(len, 0);
+        self.writes.push(Write::Len(len));
+    }
+
+    fn sync(&mut self) {
+        self.absorb();
+        self.durable.clone_from(&self.bytes);
+        self.writes.clear();
+    }
+
+    /// The file as it is found after a power cut.
+    fn crashed(&mut self, seed: &mut Seeded) -> Self {
+        self.absorb();
+        let mut bytes = self.durable.clone();
+        let kept = seed.below(self.writes.len() + 1);
+        for write in &self.writes[..kept] {
+            apply(&mut bytes, write, usize::MAX);
+        }
+        if let Some(write @ Write::At(_, data)) = self.writes.get(kept)
+            && seed.coin()
+        {
+            apply(&mut bytes, write, seed.below(data.len()));
+        }
+        if self.words.is_some() {
+            for (kept, stored) in bytes.chunks_exact_mut(WORD).zip(self.bytes.chunks_exact(WORD)) {
+                if seed.coin() {
+                    kept.copy_from_slice(stored);
+                }
+            }
+        }
+        Self { durable: bytes.clone(), bytes, ..Self::default() }
+    }
+
+    /// The file as it is found after the process died.
+    fn killed(&mut self) -> Self {
+        self.absorb();
+        Self { words: None, ..self.clone() }
+    }
+}
+
+fn apply(bytes: &mut Vec<u8>, write: &Write, at_most: usize) {
+    match write {
+        Write::At(at, data) => {
+            let data = &data[..data.len().min(at_most)];
+            let end = at + data.len();
+            if bytes.len() < end {
+                bytes.resize(end, 0);
+            }
+            bytes[*at..end].copy_from_slice(data);
+        }
+        Write::Len(len) => bytes.resize(*len, 0),
+    }
+}
+
+fn words_of(bytes: &[u8], capacity: usize) -> Arc<[AtomicU64]> {
+    let mut words: Vec<_> = bytes
+        .chunks_exact(WORD)
+        .map(|chunk| AtomicU64::new(u64::from_ne_bytes(chunk.try_into().unwrap())))
+        .collect();
+    words.resize_with(capacity.max(words.len()), AtomicU64::default);
+    words.into()
+}
+
+impl SimDisk {
+    /// The disk after the process died: everything written is there, synced or not.
+    pub(crate) fn kill(&self) -> Self {
+        let state = self.state.lock();
+        let mut copy = CopyInodes { copied: Vec::new(), make: Inode::killed };
+        let state = State {
+            names: copy.names(&state.names),
+            durable_names: copy.names(&state.durable_names),
+            changes: state
+                .changes
+                .iter()
+                .map(|change| Change { inode: copy.inode(&change.inode), ..change.clone() })
+                .collect(),
+            dirs: state.dirs.clone(),
+        };
+        Self { state: Arc::new(Mutex::new(state)), ..Self::default() }
+    }
+
+    /// The disk after the power went, as `seed` wants it.
+    pub(crate) fn crash(&self, seed: &mut Seeded) -> Self {
+        let state = self.state.lock();
+        let mut names = state.durable_names.clone();
+        for change in &state.changes {
+            if seed.coin() {
+                change.apply(&mut names);
+            }
+        }
+        let mut copy =
+            CopyInodes { copied: Vec::new(), make: |inode: &mut Inode| inode.crashed(seed) };
+        let names = copy.names(&names);
+        let state = State {
+            durable_names: names.clone(),
+            names,
+            changes: Vec::new(),
+            dirs: state.dirs.clone(),
+        };
+        Self { state: Arc::new(Mutex::new(state)), ..Self::default() }
+    }
+
+    /// Changes what the disk refuses.
+    pub(crate) fn faults(&self, change: impl FnOnce(&mut Faults)) {
+        change(&mut self.faults.lock());
+    }
+
+    /// Calls of `sync_data` so far, failed ones included.
+    pub(crate) fn syncs(&self) -> usize {
+        self.syncs.load(Ordering::Relaxed)
+    }
+
+    /// The bytes of a file; `None` if there is none of that name.
+    pub(crate) fn read(&self, path: &Path) -> Option<Vec<u8>> {
+        let inode = Arc::clone(self.state.lock().names.get(path)?);
+        let mut inode = inode.lock();
+        inode.absorb();
+        Some(inode.bytes.clone())
+    }
+
+    /// Puts a file there (or over another), durably.
+    pub(crate) fn put(&self, path: &Path, bytes: &[u8]) {
+        let inode = Inode { bytes: bytes.to_vec(), durable: bytes.to_vec(), ..Inode::default() };
+        let inode = Arc::new(Mutex::new(inode));
+        let mut state = self.state.lock();
+        state.names.insert(path.to_owned(), Arc::clone(&inode));
+        state.durable_names.insert(path.to_owned(), inode);
+    }
+
+    /// Removes a file, durably.
+    pub(crate) fn remove(&self, path: &Path) {
+        let mut state = self.state.lock();
+        state.names.remove(path);
+        state.durable_names.remove(path);
+        state.changes.retain(|change| change.added != path);
+    }
+
+    /// Paths of all files, sorted.
+    pub(crate) fn files(&self) -> Vec<PathBuf> {
+        self.state.lock().names.keys().cloned().collect()
+    }
+}
+
+/// Copies inodes, each once, so that names of one file still share it.
+struct CopyInodes<F> {
+    copied: Vec<(Arc<Mutex<Inode>>, Arc<Mutex<Inode>>)>,
+    make: F,
+}
+
+impl<F: FnMut(&mut Inode) -> Inode> CopyInodes<F> {
+    fn inode(&mut self, inode: &Arc<Mutex<Inode>>) -> Arc<Mutex<Inode>> {
+        if let Some((_, copy)) = self.copied.iter().find(|(old, _)| Arc::ptr_eq(old, inode)) {
+            return Arc::clone(copy);
+        }
+        let copy = Arc::new(Mutex::new((self.make)(&mut inode.lock())));
+        self.copied.push((Arc::clone(inode), Arc::clone(&copy)));
+        copy
+    }
+
+    fn names(&mut self, names: &Names) -> Names {
+        names.iter().map(|(path, inode)| (path.clone(), self.inode(inode))).collect()
+    }
+}
+
+impl Change {
+    fn apply(&self, names: &mut Names) {
+        if let Some(removed) = &self.removed {
+            names.remove(removed);
+        }
+        names.insert(self.added.clone(), Arc::clone(&self.inode));
+    }
+}
+
+impl State {
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.names);
+        self.changes.push(change);
+    }
+}
+
+fn full() -> io::Error {
+    io::ErrorKind::StorageFull.into()
+}
+
+impl Disk for SimDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let mut state = self.state.lock();
+        let inode = match state.names.get(path) {
+            Some(inode) => Arc::clone(inode),
+            None if how == Open::Existing => return Err(io::ErrorKind::NotFound.into()),
+            None => {
+                let refused = self.faults.lock().no_create;
+                if refused.is_some_and(|refused| path.extension().is_some_and(|e| e == refused)) {
+                    return Err(full());
+                }
+                let inode = Arc::<Mutex<Inode>>::default();
+                let (removed, added) = (None, path.to_owned());
+                state.change(Change { removed, added, inode: Arc::clone(&inode) });
+                inode
+            }
+        };
+        if how == Open::Truncate && !inode.lock().bytes.is_empty() {
+            inode.lock().set_len(0);
+        }
+        Ok(Arc::new(SimFile { inode, disk: self.clone() }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        // Directories are durable at once: the tests look at files.
+        self.state.lock().dirs.insert(path.to_owned());
+        Ok(())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        let state = self.state.lock();
+        let files = state.names.keys().map(|path| (path, false));
+        let dirs = state.dirs.iter().map(|path| (path, true));
+        let here = files.chain(dirs).filter(|(entry, _)| entry.parent() == Some(path));
+        Ok(here
+            .filter_map(|(entry, is_dir)| {
+                Some(Entry { name: entry.file_name()?.to_str()?.to_owned(), is_dir })
+            })
+            .collect())
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let inode = state.names.get(from).map(Arc::clone);
+        let inode = inode.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        state.change(Change { removed: Some(from.to_owned()), added: to.to_owned(), inode });
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        let mut state = self.state.lock();
+        let (done, left) = std::mem::take(&mut state.changes)
+            .into_iter()
+            .partition(|change| change.added.parent() == Some(path));
+        state.changes = left;
+        let done: Vec<Change> = done;
+        done.iter().for_each(|change| change.apply(&mut state.durable_names));
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct SimFile {
+    inode: Arc<Mutex<Inode>>,
+    disk: SimDisk,
+}
+
+impl File for SimFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.inode.lock().bytes.len() as u64)
+    }
+
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut inode = self.inode.lock();
+        inode.absorb();
+        let at = usize::try_from(position).unwrap().min(inode.bytes.len());
+        let n = buf.len().min(inode.bytes.len() - at);
+        buf[..n].copy_from_slice(&inode.bytes[at..at + n]);
+        Ok(n)
+    }
+
+    fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
+        let mut faults = self.disk.faults.lock();
+        let mut n = buf.len().min(faults.short_write.take().unwrap_or(usize::MAX));
+        if let Some(space) = &mut faults.space {
+            if *space == 0 {
+                return Err(full());
+            }
+            n = n.min(*space);
+            *space -= n;
+        }
+        drop(faults);
+        let at = usize::try_from(position).unwrap();
+        self.inode.lock().do_write(Write::At(at, buf[..n].to_vec()));
+        Ok(n)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        if self.disk.faults.lock().no_set_len {
+            return Err(io::Error::other("simulated"));
+        }
+        self.inode.lock().set_len(usize::try_from(len).unwrap());
+        Ok(())
+    }
+
+    fn reserve(&self, _len: u64) -> io::Result<()> {
+        if self.disk.faults.lock().no_reserve { Err(full()) } else { Ok(()) }
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.syncs.fetch_add(1, Ordering::Relaxed);
+        if std::mem::take(&mut self.disk.faults.lock().sync_error) {
+            return Err(io::Error::other("simulated"));
+        }
+        self.inode.lock().sync();
+        Ok(())
+    }
+
+    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
+        let mut inode = self.inode.lock();
+        inode.absorb();
+        // All mappings of a file are the same words.
+        let words = match &inode.words {
+            Some(words) if words.len() >= capacity => Arc::clone(words),
+            _ => words_of(&inode.bytes, capacity),
+        };
+        inode.words = Some(Arc::clone(&words));
+        let backed = AtomicUsize::new((inode.bytes.len() / WORD).min(capacity));
+        drop(inode);
+        let (inode, disk) = (Arc::clone(&self.inode), self.disk.clone());
+        Ok(Box::new(SimMap { words, backed, capacity, inode: Mutex::new(Some(inode)), disk }))
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+#[derive(Debug)]
+struct SimMap {
+    words: Arc<[AtomicU64]>,
+    backed: AtomicUsize,
+    capacity: usize,
+    inode: Mutex<Option<Arc<Mutex<Inode>>>>,
+    disk: SimDisk,
+}
+
+impl Map for SimMap {
+    fn words(&self) -> &[AtomicU64] {
+        &self.words[..self.backed.load(Ordering::Acquire)]
+    }
+
+    fn grow(&self, words: usize) -> io::Result<()> {
+        if words <= self.backed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let inode = self.inode.lock();
+        match &*inode {
+            Some(inode) if words <= self.capacity && !self.disk.faults.lock().no_grow => {
+                inode.lock().set_len(words * WORD);
+            }
+            _ => return Err(full()),
+        }
+        self.backed.fetch_max(words, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn seal(&self, words: usize) -> io::Result<()> {
+        if let Some(inode) = self.inode.lock().take() {
+            self.backed.fetch_min(words, Ordering::AcqRel);
+            let mut inode = inode.lock();
+            if inode.bytes.len() != words * WORD {
+                inode.set_len(words * WORD);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,145 @@
+//! Disks that refuse: full ones, short writes, failing syncs. Faults 4, 8 and 17.
+
+use super::super::sim_disk::SimDisk;
+use super::*;
+use crate::model::limits::OFFSET_MAX;
+
+/// A log with three records in it.
+fn three(disk: &SimDisk) -> (Opened, Vec<u8>) {
+    let opened = open(disk, 1 << 20);
+    let bytes = (0..3u8).flat_map(|n| append(&opened.log, record(&[n; 40])).unwrap()).collect();
+    (opened, bytes)
+}
+
+#[test]
+fn a_full_disk_takes_all_of_a_run_or_nothing() {
+    let run = [record(b"one"), record(b"two")].concat();
+    for space in 0..run.len() {
+        let disk = SimDisk::default();
+        let (Opened { log, .. }, mut bytes) = three(&disk);
+        disk.faults(|faults| faults.space = Some(space));
+        for _ in 0..2 {
+            assert!(matches!(append(&log, run.clone()), Err(AppendError::Io(_))));
+            assert_eq!(disk.read(&path(0, "wal")).unwrap(), bytes, "back to the previous end");
+            assert_log_is(&log, &bytes);
+        }
+        assert_log_is(&open(&disk.kill(), 1 << 20).log, &bytes);
+
+        disk.faults(|faults| faults.space = None);
+        bytes.extend(append(&log, run.clone()).unwrap());
+        assert_log_is(&log, &bytes);
+        let again = open(&disk.kill(), 1 << 20);
+        assert_log_is(&again.log, &bytes);
+        assert_eq!(again.metrics.torn_bytes.get(), 0);
+    }
+}
+
+#[test]
+fn a_short_write_is_continued() {
+    let disk = SimDisk::default();
+    let (Opened { log, .. }, mut bytes) = three(&disk);
+    disk.faults(|faults| faults.short_write = Some(7));
+    bytes.extend(append(&log, record(b"in two pieces")).unwrap());
+    assert_log_is(&log, &bytes);
+}
+
+/// The half of a run that could not be taken back must not stay behind a shorter one: its bytes are the client's, and
+/// could be made to look like frames.
+#[test]
+fn nothing_is_appended_over_a_partial_write_that_was_not_cut_off() {
+    let disk = SimDisk::default();
+    let (Opened { log, .. }, mut bytes) = three(&disk);
+    disk.faults(|faults| (faults.space, faults.no_set_len) = (Some(300), true));
+    assert!(append(&log, record(&[9; 500])).is_err());
+    disk.faults(|faults| faults.space = None);
+    assert!(append(&log, record(b"short")).is_err(), "not before the rest is cut off");
+    let killed = open(&disk.kill(), 1 << 20);
+    assert_log_is(&killed.log, &bytes);
+    assert_eq!(killed.metrics.torn_bytes.get(), 300);
+
+    disk.faults(|faults| faults.no_set_len = false);
+    bytes.extend(append(&log, record(b"short")).unwrap());
+    let killed = open(&disk.kill(), 1 << 20);
+    assert_log_is(&killed.log, &bytes);
+    assert_eq!(killed.metrics.torn_bytes.get(), 0);
+}
+
+#[test]
+fn an_index_that_cannot_grow_costs_time_only() {
+    let disk = SimDisk::default();
+    disk.faults(|faults| (faults.no_grow, faults.no_reserve) = (true, true));
+    let Opened { log, .. } = open(&disk, 20_000);
+    let mut bytes = Vec::new();
+    for n in 0..100u8 {
+        bytes.extend(append(&log, frame(b"", &[n; 500], 2)).unwrap());
+        // Now and then there is space: the index then has gaps.
+        disk.faults(|faults| faults.no_grow = n % 30 != 0);
+    }
+    assert!(bases(&disk).len() > 2);
+    assert_log_is(&log, &bytes);
+    log.close().unwrap();
+    disk.faults(|faults| faults.no_grow = false);
+    let again = open(&disk, 20_000);
+    assert!(again.metrics.indexes_rebuilt.get() > 0);
+    assert_log_is(&again.log, &bytes);
+}
+
+#[test]
+fn a_failed_flush_is_final() {
+    let disk = SimDisk::default();
+    let (Opened { log, .. }, bytes) = three(&disk);
+    disk.faults(|faults| faults.sync_error = true);
+    assert!(log.flush().is_err());
+    assert!(log.is_read_only());
+    let syncs = disk.syncs();
+    assert!(log.flush().is_err(), "what is lost stays lost");
+    assert!(log.close().is_err(), "the end is not clean either");
+    assert_eq!(disk.syncs(), syncs, "a second sync would say yes to pages that are gone");
+    assert!(matches!(append(&log, record(b"more")), Err(AppendError::ReadOnly)));
+    assert_log_is(&log, &bytes);
+}
+
+#[test]
+fn a_closed_log_is_read_and_not_written() {
+    let disk = SimDisk::default();
+    let (Opened { log, .. }, bytes) = three(&disk);
+    log.close().unwrap();
+    assert!(append(&log, record(b"more")).is_err());
+    assert_log_is(&log, &bytes);
+    let syncs = disk.syncs();
+    log.flush().unwrap();
+    log.close().unwrap();
+    assert_eq!(disk.syncs(), syncs, "all is flushed");
+    let mut files = disk.files();
+    files.retain(|file| file.starts_with(DIR));
+    assert_eq!(files, [path(0, "idx"), path(0, "wal")]);
+    assert_eq!(disk.read(&path(0, "idx")).unwrap().len(), 16, "trimmed to its entries");
+}
+
+#[test]
+fn offsets_end_without_damage() {
+    let base = OFFSET_MAX - 5;
+    let disk = SimDisk::default();
+    disk.put(&path(base, "wal"), &[]);
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    let mut bytes = append(&log, frame(b"", b"three", 3)).unwrap();
+    for _ in 0..2 {
+        let refused = append(&log, frame(b"", b"too many", 3));
+        assert!(matches!(refused, Err(AppendError::OffsetsExhausted(at)) if at == base + 3));
+    }
+    bytes.extend(append(&log, frame(b"", b"the last two", 2)).unwrap());
+    assert!(append(&log, record(b"")).is_err());
+    assert_eq!(log.end_offset(), OFFSET_MAX);
+    assert_log_is(&log, &bytes);
+    let again = open(&disk.kill(), 1 << 20);
+    assert_log_is(&again.log, &bytes);
+    assert_eq!(again.metrics.torn_bytes.get(), 0);
+}
+
+#[test]
+fn a_segment_past_the_last_offset_takes_nothing() {
+    let disk = SimDisk::default();
+    disk.put(&path(u64::MAX, "wal"), &[]);
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    assert!(matches!(append(&log, record(b"x")), Err(AppendError::OffsetsExhausted(_))));
+}

@@ -1,0 +1,147 @@
+//! Offset indexes that are missing, damaged or someone else's: fault 7. The answers are always the same.
+
+use super::super::sim_disk::SimDisk;
+use super::*;
+use crate::record::wire;
+
+const ENTRY: usize = 16;
+
+/// Changes an index (`None`: it is missing) of a segment, given the indexes of the log's other segments.
+type Change = fn(Vec<u8>, &[u8]) -> Option<Vec<u8>>;
+
+/// Adds to the entry with this number (counted from the end if negative).
+fn shift(mut index: Vec<u8>, number: isize, offset: i64, position: i64) -> Option<Vec<u8>> {
+    let entries = index.len() / ENTRY;
+    let at = ENTRY * number.rem_euclid(entries.cast_signed()).cast_unsigned();
+    for (at, by) in [(at, offset), (at + 8, position)] {
+        let value = wire::get_u64(&index, at).unwrap().wrapping_add_signed(by);
+        index[at..at + 8].copy_from_slice(&wire::u64_bytes(value));
+    }
+    Some(index)
+}
+
+/// What is wrong, and whether a start must notice in the last and in a sealed segment. Of a sealed one only the
+/// beginning and the end are looked at: a lookup has to notice the rest.
+const WRONG: &[(&str, bool, bool, Change)] = &[
+    ("missing", true, true, |_, _| None),
+    ("empty", true, true, |_, _| Some(Vec::new())),
+    ("zeroed", true, true, |index, _| Some(vec![0; index.len()])),
+    ("random", true, true, |index, _| Some(vec![0xa5; index.len()])),
+    ("cut to one entry", true, true, |index, _| Some(index[..ENTRY].to_vec())),
+    ("cut in half", true, true, |index, _| Some(index[..index.len() / 2].to_vec())),
+    ("cut inside an entry", true, true, |index, _| Some(index[..ENTRY + 8].to_vec())),
+    ("of another segment", true, true, |_, other| Some(other.to_vec())),
+    ("too long, into the log", true, true, |mut index, _| {
+        let last = index[index.len() - ENTRY..].to_vec();
+        index.extend(shift(last, 0, 1, 1).unwrap());
+        Some(index)
+    }),
+    ("first offset", true, true, |index, _| shift(index, 0, 1, 0)),
+    ("first position", true, true, |index, _| shift(index, 0, 0, 1)),
+    ("last offset", true, true, |index, _| shift(index, -1, 1, 0)),
+    ("last position", true, true, |index, _| shift(index, -1, 0, -1)),
+    ("last far too early", true, true, |index, _| shift(index, -1, -3, 0)),
+    ("middle not growing", true, true, |index, _| shift(index, 3, 0, -20_000)),
+    ("middle offset up", true, false, |index, _| shift(index, 3, 5, 0)),
+    ("middle offset down", true, false, |index, _| shift(index, 3, -5, 0)),
+    ("middle position up", true, false, |index, _| shift(index, 3, 0, 1)),
+    ("middle position down", true, false, |index, _| shift(index, 3, 0, -40)),
+];
+
+/// What is not wrong, so that nothing may be rebuilt.
+const RIGHT: &[(&str, Change)] = &[
+    ("as it is", |index, _| Some(index)),
+    ("filled up with zeros", |mut index, _| {
+        index.extend([0; 40 * ENTRY]);
+        Some(index)
+    }),
+    ("too long, past the log", |mut index, _| {
+        let last = index[index.len() - ENTRY..].to_vec();
+        index.extend(shift(last, 0, 1000, 1 << 40).unwrap());
+        Some(index)
+    }),
+];
+
+/// A log whose segment `number` of three got its index changed.
+fn changed(pristine: &SimDisk, number: usize, change: Change) -> (SimDisk, PathBuf) {
+    let disk = pristine.kill();
+    let bases = bases(&disk);
+    let index = path(bases[number], "idx");
+    let other = disk.read(&path(bases[(number + 1) % 3], "idx")).unwrap();
+    match change(disk.read(&index).unwrap(), &other) {
+        Some(bytes) => disk.put(&index, &bytes),
+        None => disk.remove(&index),
+    }
+    (disk, index)
+}
+
+#[test]
+fn a_wrong_index_gives_right_answers() {
+    let pristine = SimDisk::default();
+    let bytes = filled(&pristine, 3);
+    for (what, noticed_in_last, noticed_in_sealed, change) in WRONG {
+        for number in 0..3 {
+            let (disk, index) = changed(&pristine, number, *change);
+            let Opened { log, metrics } = open(&disk, SEGMENT);
+            let noticed = if number == 2 { noticed_in_last } else { noticed_in_sealed };
+            let rebuilt = metrics.indexes_rebuilt.get();
+            assert_eq!(rebuilt, u64::from(*noticed), "{what}, segment {number}");
+            assert_lookups(&log, &bytes);
+            log.close().unwrap();
+            let (found, right) = (disk.read(&index), pristine.read(&index));
+            assert_eq!(found == right, *noticed, "{what}, segment {number}: as it was written");
+            let again = open(&disk, SEGMENT);
+            assert_eq!(again.metrics.indexes_rebuilt.get(), 0, "{what}, segment {number}");
+            assert_lookups(&again.log, &bytes);
+        }
+    }
+}
+
+#[test]
+fn a_right_index_is_not_rebuilt() {
+    let pristine = SimDisk::default();
+    let bytes = filled(&pristine, 3);
+    for (what, change) in RIGHT {
+        for number in 0..3 {
+            let (disk, _) = changed(&pristine, number, *change);
+            let Opened { log, metrics } = open(&disk, SEGMENT);
+            assert_eq!(metrics.indexes_rebuilt.get(), 0, "{what}, segment {number}");
+            assert_lookups(&log, &bytes);
+        }
+    }
+}
+
+#[test]
+fn the_index_goes_on_right_after_what_stood_behind_it() {
+    let disk = SimDisk::default();
+    let mut bytes = filled(&disk, 1);
+    let index = path(0, "idx");
+    let mut stale = disk.read(&index).unwrap();
+    // What another life left there: growing, and soon within the log.
+    for number in 1..50u64 {
+        stale.extend(wire::u64_bytes(10_000 + number));
+        stale.extend(wire::u64_bytes(40_000 + 100 * number));
+    }
+    disk.put(&index, &stale);
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    for _ in 0..50 {
+        bytes.extend(append(&log, record(&[b'z'; 600])).unwrap());
+    }
+    assert_lookups(&log, &bytes);
+    let again = open(&disk.kill(), 1 << 20);
+    assert_lookups(&again.log, &bytes);
+}
+
+#[test]
+fn the_index_of_an_active_segment_is_as_sparse_as_documented() {
+    let disk = SimDisk::default();
+    let bytes = filled(&disk, 1);
+    let index = disk.read(&path(0, "idx")).unwrap();
+    let positions: Vec<_> =
+        (0..index.len() / ENTRY).map(|n| wire::get_u64(&index, n * ENTRY + 8).unwrap()).collect();
+    assert_eq!(positions[0], 0);
+    for pair in positions.windows(2) {
+        assert!((4096..4096 + 600).contains(&(pair[1] - pair[0])), "{positions:?}");
+    }
+    assert!(bytes.len() as u64 - positions.last().unwrap() < 4096 + 600);
+}

@@ -1,0 +1,92 @@
+//! From one segment to the next, on disks that refuse and in power cuts.
+
+use super::super::sim_disk::{Seeded, SimDisk};
+use super::*;
+
+#[test]
+fn a_failed_roll_leaves_the_log_as_it_was_and_works_later() {
+    for refused in ["wal", "idx"] {
+        let disk = SimDisk::default();
+        let Opened { log, .. } = open(&disk, 300);
+        let mut bytes = append(&log, record(&[1; 200])).unwrap();
+        disk.faults(|faults| faults.no_create = Some(refused));
+        for size in [200, 1, 200, 1] {
+            // What is small would fit the old segment. It must wait too: the next segment's file may be there
+            // already, and is named after the offset that its first record gets.
+            assert!(matches!(append(&log, record(&vec![2; size])), Err(AppendError::Io(_))));
+            assert_log_is(&log, &bytes);
+        }
+        let killed = open(&disk.kill(), 300);
+        assert_log_is(&killed.log, &bytes);
+        let mut longer = bytes.clone();
+        longer.extend(append(&killed.log, record(b"restarted")).unwrap());
+        assert_log_is(&killed.log, &longer);
+
+        disk.faults(|faults| faults.no_create = None);
+        bytes.extend(append(&log, record(&[3; 1])).unwrap());
+        bytes.extend(append(&log, record(&[3; 200])).unwrap());
+        assert_log_is(&log, &bytes);
+        assert_log_is(&open(&disk.kill(), 300).log, &bytes);
+    }
+}
+
+#[test]
+fn a_leftover_of_an_earlier_roll_is_emptied() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 300);
+    let mut bytes = append(&log, record(&[1; 200])).unwrap();
+    disk.put(&path(1, "wal"), b"never acked");
+    disk.put(&path(1, "idx"), &[7; 64]);
+    bytes.extend(append(&log, record(&[2; 200])).unwrap());
+    assert_log_is(&log, &bytes);
+    let again = open(&disk.kill(), 300);
+    assert_log_is(&again.log, &bytes);
+    assert_eq!(again.metrics.torn_bytes.get(), 0);
+}
+
+#[test]
+fn a_segment_that_cannot_be_flushed_is_not_rolled() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 300);
+    let bytes = append(&log, record(&[1; 200])).unwrap();
+    disk.faults(|faults| faults.sync_error = true);
+    assert!(append(&log, record(&[2; 200])).is_err());
+    assert!(log.is_read_only());
+    assert!(matches!(append(&log, record(&[2; 200])), Err(AppendError::ReadOnly)));
+    assert!(log.flush().is_err());
+    assert_log_is(&log, &bytes);
+    assert_eq!(bases(&disk), [0]);
+}
+
+/// Otherwise the second segment might survive a power cut that the end of the first did not.
+#[test]
+fn a_power_cut_after_a_roll_loses_a_suffix_only() {
+    for seed in 0..100 {
+        let disk = SimDisk::default();
+        let Opened { log, .. } = open(&disk, 300);
+        log.flush().unwrap();
+        let bytes: Vec<u8> =
+            (0..5u8).flat_map(|n| append(&log, record(&[n; 120])).unwrap()).collect();
+        let crashed = open(&disk.crash(&mut Seeded::new(seed)), 300);
+        let (found, end) = read_from(&crashed.log, 0);
+        assert_eq!(end, End::Tail, "seed {seed}");
+        assert!(bytes.starts_with(&found), "seed {seed}");
+        assert_log_is(&crashed.log, &found);
+    }
+}
+
+/// The process dies with a sealed segment in the page cache only; its successor's first flush must cover it.
+#[test]
+fn a_flush_after_a_restart_covers_what_the_earlier_process_sealed() {
+    for seed in 0..100 {
+        let disk = SimDisk::default();
+        let Opened { log, .. } = open(&disk, 300);
+        let bytes: Vec<u8> =
+            (0..5u8).flat_map(|n| append(&log, record(&[n; 120])).unwrap()).collect();
+        let disk = disk.kill();
+        open(&disk, 300).log.flush().unwrap();
+        let crashed = open(&disk.crash(&mut Seeded::new(seed)), 300);
+        assert_log_is(&crashed.log, &bytes);
+        assert_eq!(crashed.log.end_offset(), 5, "seed {seed}");
+    }
+}
