@@ -1,4 +1,5 @@
 //! Bad input costs the sender its connection, and nobody else anything.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 
@@ -34,14 +35,8 @@ fn case(what: impl Into<String>, bytes: impl Into<Vec<u8>>) -> Case {
 
 /// A producer's handshake, then a header with some fields out of bounds.
 fn bad_header(change: impl FnOnce(&mut Header)) -> Vec<u8> {
-    let mut header = Header {
-        magic: 1,
-        timestamp: 7,
-        offset: 0,
-        key_size: 0,
-        payload_size: 0,
-        record_count: 1,
-    };
+    let mut header =
+        Header { magic: 1, timestamp: 7, offset: 0, key_size: 0, payload_size: 0, record_count: 1 };
     change(&mut header);
     [handshake(PRODUCE, &["bad"], 0), header.to_bytes().to_vec()].concat()
 }
@@ -50,7 +45,10 @@ fn frames_out_of_bounds() -> Vec<Case> {
     vec![
         case("magic 0", bad_header(|h| h.magic = 0)),
         case("magic 2", bad_header(|h| h.magic = 2)),
-        case("magic 0xff, first byte alone", [handshake(PRODUCE, &["bad"], 0), vec![0xff]].concat()),
+        case(
+            "magic 0xff, first byte alone",
+            [handshake(PRODUCE, &["bad"], 0), vec![0xff]].concat(),
+        ),
         case("key of 4 GiB", bad_header(|h| h.key_size = u32::MAX)),
         case("payload of 4 GiB", bad_header(|h| h.payload_size = u32::MAX)),
         case("payload of 1 byte over 50 MiB", bad_header(|h| h.payload_size = (50 << 20) + 1)),

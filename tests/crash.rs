@@ -2,6 +2,7 @@
 //!
 //! The client keeps a journal of its acks. After each restart every acked record is there once, at its offset, byte for
 //! byte. `HERMITMQ_TEST_SEED` repeats a run; `HERMITMQ_TEST_ROUNDS` makes it longer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 
@@ -14,7 +15,7 @@ use std::time::Duration;
 
 use hermitmq::record::{FrameBuilder, Frames};
 use support::{
-    Broker, Frame, RawClient, Random, Start, assert_offsets_follow, copy_dir, drain, frame,
+    Broker, Frame, Random, RawClient, Start, assert_offsets_follow, copy_dir, drain, frame,
     listing, scratch, sha256,
 };
 
@@ -164,8 +165,8 @@ fn committed_offsets_survive_kills() {
 /// The log file with the highest base offset.
 fn active_wal(data: &Path) -> PathBuf {
     let partition = data.join("t_0");
-    let last = listing(&partition).into_iter().rfind(|name| name.ends_with(".wal")).unwrap();
-    partition.join(last)
+    let mut last = listing(&partition).into_iter().map(|name| partition.join(name));
+    last.rfind(|path| path.extension().is_some_and(|e| e == "wal")).unwrap()
 }
 
 /// Bytes cut from the partition's log and kept beside it, each file once.
@@ -269,11 +270,12 @@ fn the_log_cut_at_every_fifth_byte_of_its_last_three_records() {
     }
 }
 
+type Damage = fn(&Path);
+
 #[test]
 fn a_missing_or_damaged_index_is_rebuilt() {
     let (dir, data) = scratch();
     let frames = stopped_with_records(&data, 500);
-    type Damage = fn(&Path);
     let damages: [(&str, Damage); 5] = [
         ("missing", |idx| fs::remove_file(idx).unwrap()),
         ("empty", |idx| fs::write(idx, []).unwrap()),

@@ -1,4 +1,5 @@
 //! A data directory that the original wrote, opened in place.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 
@@ -6,7 +7,9 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use support::{Broker, Frame, RawClient, Start, commit, drain, frame, hex, listing, scratch, sha256};
+use support::{
+    Broker, Frame, RawClient, Start, commit, drain, frame, hex, listing, scratch, sha256,
+};
 
 /// What a record must be; the columns of `expected.json`.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Deserialize)]

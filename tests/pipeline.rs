@@ -1,4 +1,5 @@
 //! Records in and out under load: pipelined, large, in pieces, and to many consumers.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use support::{
-    Broker, Frame, HANG, RawClient, Random, Start, assert_offsets_follow, drain, frame, scratch,
+    Broker, Frame, HANG, Random, RawClient, Start, assert_offsets_follow, drain, frame, scratch,
     wait_for,
 };
 
@@ -41,7 +42,7 @@ fn handshake_and_frames_in_one_piece() {
     client.send(&bytes);
     client.finish_sending();
     assert_eq!((client.stored(), client.stored()), (0, 1));
-    assert_eq!(client.read_to_end(), [], "the broker closes once all is acked");
+    assert_eq!(client.read_to_end(), b"", "the broker closes once all is acked");
 }
 
 #[test]
@@ -185,7 +186,7 @@ fn consumer_that_finished_sending_gets_everything_and_the_end() {
     let mut consumer = RawClient::consume(broker.addr(), "g", "t", 0);
     assert_eq!(consumer.read_frames(200).len(), 200);
     consumer.finish_sending();
-    assert_eq!(consumer.read_to_end(), []);
+    assert_eq!(consumer.read_to_end(), b"");
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn consumers_of_many_topics_do_not_mix() {
         for ((topic, partition), bytes) in &sent {
             let frames = drain(broker.addr(), "g", topic, *partition);
             let got: Vec<_> = frames.iter().map(Frame::as_sent).collect();
-            assert_eq!(got, [bytes.clone()], "{topic}/{partition}");
+            assert_eq!(got, std::slice::from_ref(bytes), "{topic}/{partition}");
         }
     };
     check(&broker);
@@ -275,7 +276,7 @@ fn a_producer_that_reads_no_acks_is_held_back_and_disturbs_nobody() {
     let mut blocks = 0u64;
     while blocks < 1400 && greedy.stream().write_all(&block).is_ok() {
         blocks += 1;
-        if blocks % 100 == 0 {
+        if blocks.is_multiple_of(100) {
             let offset = warm.append(&frame(blocks, b"", b"beside"));
             assert_eq!(offset, blocks / 100);
         }

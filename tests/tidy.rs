@@ -42,8 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// No async runtime here.
-const DATA_PLANE: &[&str] =
-    &["model", "metrics", "record", "protocol", "storage", "broker", "net"];
+const DATA_PLANE: &[&str] = &["model", "metrics", "record", "protocol", "storage", "broker", "net"];
 
 /// The only files that touch mio, by how their path begins.
 const MIO: &[&str] = &["src/net/reactor", "src/net/acceptor", "src/net/sys"];
@@ -120,7 +119,8 @@ fn literal_end(chars: &[char], at: usize) -> usize {
             if !starts(at, prefix) {
                 continue;
             }
-            let hashes = chars[hashes_at.min(chars.len())..].iter().take_while(|&&c| c == '#').count();
+            let hashes =
+                chars[hashes_at.min(chars.len())..].iter().take_while(|&&c| c == '#').count();
             if chars.get(hashes_at + hashes) == Some(&'"') {
                 return find(hashes_at + hashes + 1, &format!("\"{}", "#".repeat(hashes)));
             }
@@ -292,7 +292,7 @@ fn check_imports(path: &str, text: &str) -> Vec<String> {
         };
         let own = first == module || (first == "self" && target.len() == 1);
         // Items of `lib.rs` itself are nobody's layer; `crate::*` would be everybody's.
-        if (known || first == "*") && !own && !allowed.iter().any(|rule| fits(&rule)) {
+        if (known || first == "*") && !own && !allowed.iter().any(fits) {
             found.push(format!("{path}:{line}: {module} may not import {}", target.join("::")));
         }
     }
@@ -321,13 +321,18 @@ fn check_words(path: &str, text: &str) -> Vec<String> {
                     say("unsafe block without a SAFETY comment before it".to_owned());
                 }
             }
-            "ignore" if text_at(&tokens, at + 1) == "]" && text_at(&tokens, at.wrapping_sub(1)) == "[" => {
+            "ignore"
+                if text_at(&tokens, at + 1) == "]"
+                    && text_at(&tokens, at.wrapping_sub(1)) == "[" =>
+            {
                 say("#[ignore] without a reason".to_owned());
             }
             "mod" if BANNED_NAMES.contains(&text_at(&tokens, at + 1)) => {
                 say(format!("a module named {} has no one job", text_at(&tokens, at + 1)));
             }
-            word if is_macro && BANNED_MACROS.contains(&word) => say(format!("{word}! left behind")),
+            word if is_macro && BANNED_MACROS.contains(&word) => {
+                say(format!("{word}! left behind"));
+            }
             _ => {}
         }
     }
@@ -469,7 +474,8 @@ fn files(dir: &str, extension: &str) -> Vec<(String, String)> {
     let mut paths = Vec::new();
     walk(&root().join(dir), extension, &mut paths);
     paths.sort();
-    let name = |path: &Path| path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
+    let name =
+        |path: &Path| path.strip_prefix(root()).unwrap().to_str().unwrap().replace('\\', "/");
     paths.iter().map(|path| (name(path), fs::read_to_string(path).unwrap())).collect()
 }
 
@@ -568,10 +574,16 @@ fn allowed_imports_pass() {
     let good = [
         ("src/storage/log.rs", "use crate::{model::Offset, record::{Run, wire}};"),
         ("src/storage/log.rs", "use super::super::storage::Log; use super::segment;"),
-        ("src/storage/log.rs", "//! [`crate::net`]\n/* crate::net */ const A: &str = \"crate::net\";"),
+        (
+            "src/storage/log.rs",
+            "//! [`crate::net`]\n/* crate::net */ const A: &str = \"crate::net\";",
+        ),
         ("src/storage/log.rs", "pub(crate) fn f() -> char { '\"' } // crate::net \""),
         ("src/net/connection.rs", "use crate::storage::file_slice::FileSlice;"),
-        ("src/config/mod.rs", "use crate::{net::{Options as Net, SecurityOptions}, storage::Options};"),
+        (
+            "src/config/mod.rs",
+            "use crate::{net::{Options as Net, SecurityOptions}, storage::Options};",
+        ),
         ("src/net/tests.rs", "use crate::storage::Log;"),
         ("src/net/tests/model.rs", "use crate::storage::Log;"),
         ("src/net/mod.rs", "mod tests { use super::*; }"),
@@ -592,7 +604,10 @@ fn words_in_the_wrong_place_are_found() {
         ("src/net/connection.rs", "\nuse mio::Token;"),
         ("src/net/connection.rs", "\nlet x = unsafe { f() };"),
         ("src/net/sys/linux.rs", "\nlet x = unsafe { f() };"),
-        ("src/storage/mmap.rs", "// SAFETY: of something else.\nlet x = unsafe { f() };\nlet y = unsafe { g() };"),
+        (
+            "src/storage/mmap.rs",
+            "// SAFETY: of something else.\nlet x = unsafe { f() };\nlet y = unsafe { g() };",
+        ),
         ("src/model/mod.rs", "\n#[ignore]\nfn t() {}"),
         ("tests/pipeline.rs", "\n#[ignore]\nfn t() {}"),
         ("src/model/mod.rs", "\nmod util { }"),
@@ -612,10 +627,19 @@ fn words_in_their_place_pass() {
     let good = [
         ("src/server/mod.rs", "use tokio::runtime::Runtime;"),
         ("src/net/reactor/poll.rs", "use mio::Poll;"),
-        ("src/net/sys.rs", "use mio::Token;\n// SAFETY: the descriptor is open.\nlet x = unsafe { f() };"),
-        ("src/storage/mmap.rs", "// SAFETY: the file is ours,\n// and locked.\nlet x =\n    unsafe { f() };"),
+        (
+            "src/net/sys.rs",
+            "use mio::Token;\n// SAFETY: the descriptor is open.\nlet x = unsafe { f() };",
+        ),
+        (
+            "src/storage/mmap.rs",
+            "// SAFETY: the file is ours,\n// and locked.\nlet x =\n    unsafe { f() };",
+        ),
         ("src/storage/mmap.rs", "/* SAFETY: one line. */ unsafe { f() }"),
-        ("src/model/mod.rs", "#![forbid(unsafe_code)] // unsafe\nconst A: &str = r#\"unsafe \"todo!\"#;"),
+        (
+            "src/model/mod.rs",
+            "#![forbid(unsafe_code)] // unsafe\nconst A: &str = r#\"unsafe \"todo!\"#;",
+        ),
         ("src/model/mod.rs", "#[ignore = \"takes an hour\"]\nfn t(ignore: [u8; 1]) {}"),
         ("src/model/mod.rs", "fn f<'a>(x: &'a u8, c: char) -> bool { c == 'u' /* dbg! */ }"),
     ];

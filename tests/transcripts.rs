@@ -1,4 +1,5 @@
 //! Recorded conversations with the original broker, replayed: every byte received is equal.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 
@@ -18,7 +19,12 @@ fn replay(addr: SocketAddr, file: &str) {
         match direction {
             ">" => client.send(&bytes),
             "<" => {
-                assert_eq!(hex(&client.read(bytes.len())), hex(&bytes), "{file}, line {}", index + 1);
+                assert_eq!(
+                    hex(&client.read(bytes.len())),
+                    hex(&bytes),
+                    "{file}, line {}",
+                    index + 1
+                );
                 received += bytes.len();
             }
             other => panic!("{path}: {other}"),

@@ -56,7 +56,7 @@ impl Start {
         self
     }
 
-    pub fn env(mut self, name: &str, value: impl ToString) -> Self {
+    pub fn env(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.env.push((name.to_owned(), value.to_string()));
         self
     }
@@ -112,7 +112,7 @@ impl Broker {
 
     /// A broker on `data_dir` with further arguments and environment variables.
     pub fn start_with(data_dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
-        let start = args.iter().fold(Start::on(data_dir), |start, arg| start.arg(arg));
+        let start = args.iter().fold(Start::on(data_dir), Start::arg);
         env.iter().fold(start, |start, (name, value)| start.env(name, value)).run()
     }
 
@@ -129,7 +129,8 @@ impl Broker {
             Self { child, addr: ([127, 0, 0, 1], 0).into(), log, reader: Some(reader) };
         let start = Instant::now();
         broker.addr = loop {
-            let listening = broker.log().into_iter().find(|line| line.get("message") == "listening");
+            let listening =
+                broker.log().into_iter().find(|line| line.get("message") == "listening");
             if let Some(line) = listening {
                 break line.get("addr").parse().expect("the address in the log");
             }

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 pub use broker::{Broker, LogLine, Start, exe, hermitmq, run_to_end};
 pub use raw::{
-    CONSUME, COMMIT, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame, frames_of, handshake, name,
+    COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
+    frames_of, handshake, name,
 };
 
 /// How long anything may take before a test gives up. No test measures time; this only ends a hang.
@@ -80,7 +81,7 @@ pub fn unhex(text: &str) -> Vec<u8> {
         .filter(|c| !c.is_whitespace())
         .map(|c| u8::try_from(c.to_digit(16).unwrap_or_else(|| panic!("not hex: {text}"))).unwrap())
         .collect();
-    assert!(digits.len() % 2 == 0, "half a byte: {text}");
+    assert!(digits.len().is_multiple_of(2), "half a byte: {text}");
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
