@@ -6,6 +6,8 @@
 pub mod broker;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+pub mod metrics;
 pub mod model;
 #[cfg(feature = "server")]
 pub mod net;

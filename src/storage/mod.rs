@@ -1,5 +1,30 @@
-//! One partition's log.
+//! One partition's log: segments, offset index, recovery, and slices of files to send.
+//!
+//! Layout: `{data_dir}/{topic}_{partition}/{base_offset:020}.wal` holds frames back to back, exactly as on the wire;
+//! `.idx` beside it is the offset index, derived from it. Specification: `docs/STORAGE.md`.
+//!
+//! Reading order: [`Disk`] and [`Clock`] (what is asked of the system), `index`, `segment`, [`Log`], `walk` (reading
+//! frames from a file), `recovery` (every start goes through it), [`DirLock`].
 
+mod clock;
+mod dir_lock;
+mod disk;
+mod error;
+pub mod file_slice;
+mod index;
+mod log;
+mod mmap;
 mod options;
+mod os_disk;
+mod recovery;
+mod segment;
+mod walk;
 
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use dir_lock::{DataDirError, DirLock};
+pub use disk::{Disk, Entry, File, Map, Open};
+pub use error::{AppendError, FlushError, LocateError, OpenError};
+pub use file_slice::FileSlice;
+pub use log::{Appended, Cursor, Fetch, Log};
 pub use options::Options;
+pub use os_disk::OsDisk;

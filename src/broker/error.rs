@@ -1,0 +1,88 @@
+//! Errors of the broker, one type for each operation.
+
+use crate::model::{PartitionId, TopicName};
+use crate::storage::{AppendError, FlushError, LocateError, OpenError};
+
+/// The broker could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum BrokerError {
+    /// The data directory could not be read.
+    #[error("cannot read the data directory {}: {source}", path.display())]
+    DataDir {
+        /// The directory.
+        path: std::path::PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// A partition could not be opened.
+    #[error("cannot open a partition: {0}")]
+    Partition(#[from] OpenError),
+    /// The flusher's thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+    /// The offsets topic could not be read.
+    #[error("cannot read the committed offsets: {0}")]
+    Offsets(#[from] RestoreError),
+}
+
+/// The committed offsets could not be restored.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// The log could not be read.
+    #[error(transparent)]
+    Log(#[from] LocateError),
+    /// The disk could not be read.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+/// There is no such partition, and it was not created.
+#[derive(Debug, thiserror::Error)]
+pub enum PartitionError {
+    /// The topic does not exist and topics are not created on demand.
+    #[error("unknown topic {0}")]
+    UnknownTopic(TopicName),
+    /// The topic exists without this partition.
+    #[error("topic {topic} has no partition {partition}")]
+    UnknownPartition {
+        /// The topic.
+        topic: TopicName,
+        /// The partition asked for.
+        partition: PartitionId,
+    },
+    /// Clients do not create the broker's own topics.
+    #[error("{0} is reserved")]
+    Reserved(TopicName),
+    /// The broker holds as many partitions as it may.
+    #[error("{partitions} more partitions exceed the limit of {max}")]
+    LimitReached {
+        /// Partitions the topic would have had.
+        partitions: u32,
+        /// The limit, `topics.max_partitions`.
+        max: u32,
+    },
+    /// The disk did not take it.
+    #[error("cannot create the topic: {0}")]
+    Create(#[from] OpenError),
+}
+
+/// An offset was not committed.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The offsets topic did not take it.
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    /// The table holds as many offsets as it may.
+    #[error("no room for one more group and partition")]
+    TableFull,
+}
+
+/// Some partition could not be flushed at the end.
+#[derive(Debug, thiserror::Error)]
+#[error("{failed} partitions could not be flushed, the first with: {first}")]
+pub struct CloseError {
+    /// How many.
+    pub failed: usize,
+    /// Why the first of them failed.
+    pub first: FlushError,
+}

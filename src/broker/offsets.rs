@@ -1,0 +1,161 @@
+//! Where each consumer group resumes: the table, and its entries in the log of `__consumer_offsets`.
+//!
+//! An entry is a frame with the key `GROUP:TOPIC:PARTITION` and the committed offset (`u64`, big-endian) as its payload,
+//! as the original writes it. Names contain no colon, so the key is unambiguous, and the newest entry of a key counts
+//! whoever wrote it.
+
+use std::collections::HashMap;
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::model::limits::{COMMITTED_OFFSETS_MAX, OFFSET_SHARDS};
+use crate::model::{GroupName, Offset, PartitionId, TopicName, TopicPartition};
+use crate::record::{FrameBuilder, FrameTooLarge, wire};
+
+/// A group and the partition it reads.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct OffsetKey {
+    /// The group.
+    pub group: GroupName,
+    /// The partition.
+    pub partition: TopicPartition,
+}
+
+/// Why an entry of the offsets topic says nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum EntryError {
+    #[error("the key is not GROUP:TOPIC:PARTITION with legal names")]
+    Key,
+    #[error("the payload has {0} bytes, an offset has 8")]
+    Payload(usize),
+}
+
+/// The committed offsets of all groups, in lock-striped shards.
+#[derive(Debug)]
+pub(super) struct OffsetTable {
+    shards: Box<[Mutex<HashMap<OffsetKey, Offset>>]>,
+    hasher: std::hash::RandomState,
+    len: AtomicUsize,
+}
+
+impl OffsetTable {
+    pub(super) fn new() -> Self {
+        Self {
+            shards: (0..OFFSET_SHARDS).map(|_| Mutex::default()).collect(),
+            hasher: std::hash::RandomState::new(),
+            len: AtomicUsize::new(0),
+        }
+    }
+
+    fn shard(&self, key: &OffsetKey) -> &Mutex<HashMap<OffsetKey, Offset>> {
+        // The remainder fits `usize`, being less than the number of shards.
+        let hash = self.hasher.hash_one(key) % OFFSET_SHARDS as u64;
+        &self.shards[usize::try_from(hash).unwrap_or(0)]
+    }
+
+    /// Where the group resumes; `None` if it never committed.
+    pub(super) fn get(&self, key: &OffsetKey) -> Option<Offset> {
+        self.shard(key).lock().get(key).copied()
+    }
+
+    /// Runs `write` (which puts the entry into the log) and then sets the offset, with the key's shard locked, so that
+    /// the table and the log agree on which commit is the last. Refuses a new key when the table is full.
+    pub(super) fn set<E>(
+        &self,
+        key: OffsetKey,
+        offset: Offset,
+        write: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Result<(), TableFull>, E> {
+        let mut shard = self.shard(&key).lock();
+        let known = shard.contains_key(&key);
+        if !known && self.len.load(Ordering::Relaxed) >= COMMITTED_OFFSETS_MAX {
+            return Ok(Err(TableFull));
+        }
+        write()?;
+        if shard.insert(key, offset).is_none() {
+            self.len.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(Ok(()))
+    }
+
+    /// Keys in the table.
+    pub(super) fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+}
+
+/// The table holds as many keys as it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct TableFull;
+
+/// Appends the frame of one commit to `out`.
+pub(super) fn write_entry(
+    key: &OffsetKey,
+    offset: Offset,
+    timestamp_ns: u64,
+    out: &mut Vec<u8>,
+) -> Result<(), FrameTooLarge> {
+    let name = format!("{}:{}:{}", key.group, key.partition.topic, key.partition.partition);
+    FrameBuilder::new(timestamp_ns).key(name.as_bytes()).write(&wire::u64_bytes(offset), out)
+}
+
+/// Reads the key and payload of one commit.
+pub(super) fn read_entry(key: &[u8], payload: &[u8]) -> Result<(OffsetKey, Offset), EntryError> {
+    let key = read_key(key).ok_or(EntryError::Key)?;
+    let offset = wire::get_u64(payload, 0).filter(|_| payload.len() == 8);
+    Ok((key, offset.ok_or(EntryError::Payload(payload.len()))?))
+}
+
+fn read_key(key: &[u8]) -> Option<OffsetKey> {
+    let mut parts = std::str::from_utf8(key).ok()?.split(':');
+    let group = GroupName::parse(parts.next()?).ok()?;
+    let topic = TopicName::parse(parts.next()?).ok()?;
+    let partition: PartitionId = parts.next()?.parse().ok()?;
+    let done = parts.next().is_none();
+    done.then_some(OffsetKey { group, partition: TopicPartition { topic, partition } })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Frames;
+
+    fn key(group: &str, topic: &str, partition: PartitionId) -> OffsetKey {
+        OffsetKey {
+            group: GroupName::parse(group).unwrap(),
+            partition: TopicPartition { topic: TopicName::parse(topic).unwrap(), partition },
+        }
+    }
+
+    #[test]
+    fn entries_are_written_as_the_original_writes_them() {
+        let mut frame = Vec::new();
+        write_entry(&key("billing", "my_topic", 3), 1500, 7, &mut frame).unwrap();
+        let (header, name, payload) = Frames::new(&frame).next().unwrap();
+        assert_eq!((header.records(), name), (1, &b"billing:my_topic:3"[..]));
+        assert_eq!(payload, [0, 0, 0, 0, 0, 0, 5, 220]);
+        assert_eq!(read_entry(name, payload), Ok((key("billing", "my_topic", 3), 1500)));
+    }
+
+    #[test]
+    fn malformed_entries_are_errors() {
+        for bad in [&b""[..], b"x", b"a:b", b"a:b:c", b"a:b:c:0", b"a::0", b"\xff:b:0", b"a:b:-1"] {
+            assert_eq!(read_entry(bad, &[0; 8]), Err(EntryError::Key), "{bad:?}");
+        }
+        assert_eq!(read_entry(b"a:b:0", b"1"), Err(EntryError::Payload(1)));
+        assert_eq!(read_entry(b"a:b:0", &[0; 9]), Err(EntryError::Payload(9)));
+    }
+
+    #[test]
+    fn no_commit_differs_from_commit_zero() {
+        let table = OffsetTable::new();
+        assert_eq!(table.get(&key("g", "t", 0)), None);
+        table.set(key("g", "t", 0), 0, || Ok::<_, ()>(())).unwrap().unwrap();
+        assert_eq!(table.get(&key("g", "t", 0)), Some(0));
+        assert_eq!(table.set(key("g", "t", 0), 9, || Err("disk")), Err("disk"));
+        assert_eq!(table.get(&key("g", "t", 0)), Some(0), "what was not written does not count");
+        assert_eq!(table.len(), 1);
+    }
+}

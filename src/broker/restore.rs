@@ -1,0 +1,78 @@
+//! Reading the offsets topic at start.
+
+use super::error::RestoreError;
+use super::offsets::{self, OffsetTable};
+use super::partition::Partition;
+use crate::metrics::Metrics;
+use crate::record::{Check, FrameLimits, Frames, check};
+use crate::storage::Fetch;
+
+/// Bytes read at once. A frame that is larger is no entry.
+const CHUNK: usize = 1 << 20;
+
+/// Fills the table from the log, newest entry last. Entries that say nothing are counted and skipped.
+pub(super) fn restore(
+    log: &Partition,
+    table: &OffsetTable,
+    metrics: &Metrics,
+) -> Result<(), RestoreError> {
+    let (mut cursor, _) = log.resume(log.start_offset())?;
+    let mut buf = vec![0; CHUNK];
+    let (mut entries, mut malformed) = (0u64, 0u64);
+    // Bytes left of a frame too large to be an entry.
+    let mut skip = 0u64;
+    loop {
+        let slice = match log.fetch(&mut cursor, CHUNK as u64) {
+            Fetch::Slice(slice) => slice,
+            Fetch::Tail => break,
+            Fetch::Damaged => {
+                tracing::error!(
+                    "the offsets topic is damaged; offsets committed later are unknown"
+                );
+                break;
+            }
+        };
+        if skip > 0 {
+            let step = skip.min(slice.len());
+            cursor.advance(step);
+            skip -= step;
+            continue;
+        }
+        let read = slice.read(&mut buf)?;
+        let mut frames = Frames::new(&buf[..read]);
+        for (_, key, payload) in frames.by_ref() {
+            entries += 1;
+            malformed += u64::from(!apply(table, key, payload));
+        }
+        let used = read - frames.rest().len();
+        cursor.advance(used as u64);
+        if used == 0 {
+            match check(&buf[..read], &FrameLimits::STORED) {
+                Ok(Check::Incomplete { needed }) if needed > CHUNK as u64 => {
+                    malformed += 1;
+                    skip = needed;
+                }
+                _ => break,
+            }
+        }
+    }
+    metrics.offsets_malformed.add(malformed);
+    if malformed > 0 {
+        tracing::warn!(malformed, "entries of the offsets topic skipped");
+    }
+    tracing::info!(entries, groups_and_partitions = table.len(), "committed offsets restored");
+    Ok(())
+}
+
+fn apply(table: &OffsetTable, key: &[u8], payload: &[u8]) -> bool {
+    match offsets::read_entry(key, payload) {
+        Ok((key, offset)) => {
+            let applied = table.set(key, offset, || Ok::<_, std::convert::Infallible>(()));
+            matches!(applied, Ok(Ok(())))
+        }
+        Err(error) => {
+            tracing::debug!(%error, key = %key.escape_ascii(), "entry of the offsets topic skipped");
+            false
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Plain atomic instruments. Nothing here exports them.
+//!
+//! Each instrument is one relaxed atomic: counting never waits and never orders anything.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds `n`.
+    pub fn add(&self, n: u64) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+
+    /// Adds 1.
+    pub fn inc(&self) {
+        self.add(1);
+    }
+
+    /// The value.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A number that goes up and down.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+impl Gauge {
+    /// Adds 1.
+    pub fn inc(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Subtracts 1.
+    pub fn dec(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The value.
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)*) => {
+        /// Why a connection was closed by the broker.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum CloseReason { $($(#[$doc])* $name,)* }
+
+        impl CloseReason {
+            /// All reasons.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
+            /// The label used in logs and metrics.
+            pub fn label(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The first byte is not a role.
+    UnknownRole = "unknown_role";
+    /// An empty name, or one outside the allow-list.
+    InvalidName = "invalid_name";
+    /// Clients may not produce to the broker's own topics.
+    ReservedTopic = "reserved_topic";
+    /// The topic does not exist and none is created on demand.
+    UnknownTopic = "unknown_topic";
+    /// The topic has no such partition.
+    UnknownPartition = "unknown_partition";
+    /// The frame does not begin with a known magic byte.
+    BadMagic = "bad_magic";
+    /// A key, payload or record count over its limit.
+    TooLarge = "too_large";
+    /// The handshake took longer than it may.
+    HandshakeTimeout = "handshake_timeout";
+    /// The peer left in the middle of a handshake or a frame.
+    Truncated = "truncated";
+    /// The broker could not create or read what was asked for.
+    Storage = "storage";
+    /// A limit of the broker is reached.
+    LimitReached = "limit_reached";
+    /// The bytes that come next on disk are damaged.
+    Corrupt = "corrupt";
+}
+
+/// One counter for each [`CloseReason`].
+#[derive(Debug, Default)]
+pub struct CloseCounters([Counter; CloseReason::ALL.len()]);
+
+impl CloseCounters {
+    /// Counts one connection closed for `reason`.
+    pub fn inc(&self, reason: CloseReason) {
+        self.0[reason as usize].inc();
+    }
+
+    /// Connections closed for `reason`.
+    pub fn get(&self, reason: CloseReason) -> u64 {
+        self.0[reason as usize].get()
+    }
+}
+
+/// Every instrument of one broker.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    /// Connections open now.
+    pub connections: Gauge,
+    /// Connections accepted.
+    pub accepted: Counter,
+    /// Times that accepting failed for want of file descriptors or memory.
+    pub accept_errors: Counter,
+    /// Connections closed because of what they sent, by reason.
+    pub closed: CloseCounters,
+    /// Bytes of frames accepted into the log.
+    pub bytes_in: Counter,
+    /// Frames accepted into the log.
+    pub frames_in: Counter,
+    /// Records accepted into the log.
+    pub records_in: Counter,
+    /// Frames refused with `not_stored`.
+    pub frames_not_stored: Counter,
+    /// Bytes of the log sent to consumers.
+    pub bytes_out: Counter,
+    /// Times that a connection had to wait for the memory budget.
+    pub receive_memory_waits: Counter,
+    /// Offsets committed.
+    pub commits: Counter,
+    /// Commits beyond the end of the log, clamped to it.
+    pub commits_clamped: Counter,
+    /// Entries of the offsets topic that could not be read.
+    pub offsets_malformed: Counter,
+    /// Flushes of a partition to the disk.
+    pub flushes: Counter,
+    /// Flushes that failed; each made a partition read-only.
+    pub flush_errors: Counter,
+    /// Bytes cut from the end of a log by recovery.
+    pub torn_bytes: Counter,
+    /// Offset indexes rebuilt from their log.
+    pub indexes_rebuilt: Counter,
+    /// Segments found damaged before their end.
+    pub segments_damaged: Counter,
+}

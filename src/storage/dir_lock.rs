@@ -1,0 +1,88 @@
+//! One broker for each data directory.
+
+use std::fs;
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+
+/// Name of the lock file in the data directory.
+const LOCK_FILE: &str = ".lock";
+
+/// A data directory that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirError {
+    /// It is not a directory, or cannot be created or written.
+    #[error(
+        "cannot use the data directory {}: {source}; it must be a directory that user id {uid} can write \
+         (try: chown {uid} {}), or choose another with --data-dir", path.display(), path.display()
+    )]
+    Unusable {
+        /// The directory.
+        path: PathBuf,
+        /// User id of this process.
+        uid: u32,
+        /// What the operating system said.
+        source: io::Error,
+    },
+    /// Another broker holds it.
+    #[error(
+        "the data directory {} is in use by another broker (process {holder}); stop it, or choose another with \
+         --data-dir", path.display()
+    )]
+    Held {
+        /// The directory.
+        path: PathBuf,
+        /// Process id that the holder wrote down, or `unknown`.
+        holder: String,
+    },
+}
+
+/// The lock on a data directory, held until it is dropped (or the process ends, however it ends).
+#[derive(Debug)]
+pub struct DirLock {
+    _file: fs::File,
+}
+
+impl DirLock {
+    /// Creates the directory if it is missing, and locks it. Touches no other file in it.
+    pub fn acquire(dir: &Path) -> Result<Self, DataDirError> {
+        let unusable = |source| DataDirError::Unusable {
+            path: dir.to_owned(),
+            uid: rustix::process::geteuid().as_raw(),
+            source,
+        };
+        fs::create_dir_all(dir).map_err(unusable)?;
+        let mut file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(dir.join(LOCK_FILE))
+            .map_err(unusable)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(DataDirError::Held { path: dir.to_owned(), holder: holder(&mut file) });
+            }
+            Err(error) => return Err(unusable(error.into())),
+        }
+        write_pid(&mut file).map_err(unusable)?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn holder(file: &mut fs::File) -> String {
+    let mut pid = String::new();
+    let read = file.take(32).read_to_string(&mut pid);
+    match (read, pid.trim().parse::<u32>()) {
+        (Ok(_), Ok(pid)) => pid.to_string(),
+        _ => "unknown".to_owned(),
+    }
+}
+
+fn write_pid(file: &mut fs::File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}

@@ -1,0 +1,107 @@
+//! What storage asks of an operating system: two traits, so that tests can crash the disk.
+
+use std::fmt::Debug;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// How [`Disk::open`] opens a file. Files are always readable and writable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// It must exist.
+    Existing,
+    /// It is created if it does not exist, and kept as it is if it does.
+    Create,
+    /// It is created, or emptied if it exists.
+    Truncate,
+}
+
+/// An entry of a directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name; entries whose name is not UTF-8 are left out by [`Disk::list`].
+    pub name: String,
+    /// Whether it is a directory.
+    pub is_dir: bool,
+}
+
+/// A file system.
+pub trait Disk: Debug + Send + Sync {
+    /// Opens a file.
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>>;
+    /// Creates a directory whose parent exists. It is no error if it is there already.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// The entries of a directory, in no order.
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
+    /// Renames a file, replacing the target.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes the entries of a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+}
+
+/// An open file. All positions and lengths are in bytes.
+pub trait File: Debug + Send + Sync {
+    /// The file's length.
+    fn len(&self) -> io::Result<u64>;
+    /// Whether the file has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        self.len().map(|len| len == 0)
+    }
+    /// Reads at `position`; 0 at the end of the file.
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize>;
+    /// Writes at `position`, perhaps only a part.
+    fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize>;
+    /// Cuts or extends (with zeros) the file.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Sets disk space aside up to `len`, without changing the file's length. A hint: it may do nothing.
+    fn reserve(&self, len: u64) -> io::Result<()>;
+    /// Makes the file's bytes and length durable.
+    fn sync_data(&self) -> io::Result<()>;
+    /// Maps the file's first `capacity` words of eight bytes. See [`Map`].
+    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>>;
+    /// The descriptor, for `sendfile`; `None` where there is none (a simulated disk).
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+
+    /// Reads until `buf` is full or the file ends; returns the bytes read.
+    fn read_full_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.read_at(&mut buf[done..], position + done as u64) {
+                Ok(0) => break,
+                Ok(n) => done += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(done)
+    }
+
+    /// Writes all of `buf` at `position`.
+    fn write_all_at(&self, buf: &[u8], position: u64) -> io::Result<()> {
+        let mut done = 0;
+        while done < buf.len() {
+            match self.write_at(&buf[done..], position + done as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => done += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A shared mapping of a file as words of eight bytes.
+///
+/// The mapping has a fixed capacity; of that, only the words that the file has space for can be touched, so a full
+/// disk is an error from [`Map::grow`] and never a fault while writing.
+pub trait Map: Debug + Send + Sync {
+    /// The words backed by the file.
+    fn words(&self) -> &[AtomicU64];
+    /// Extends the file, with disk space set aside, so that at least `words` words are backed. Does nothing if they are.
+    fn grow(&self, words: usize) -> io::Result<()>;
+    /// Cuts the file to `words` words, which must be backed, and lets go of its descriptor: the mapping grows no more.
+    fn seal(&self, words: usize) -> io::Result<()>;
+}

@@ -1,0 +1,68 @@
+//! Errors of storage, one type for each operation.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::model::Offset;
+
+/// A log could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {source}", path.display())]
+pub struct OpenError {
+    /// File or directory at fault.
+    pub path: PathBuf,
+    /// What the operating system said.
+    pub source: io::Error,
+}
+
+impl OpenError {
+    pub(super) fn at(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self { path, source }
+    }
+}
+
+/// A run was not stored. None of its frames is in the log.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// The disk did not take it; later appends may succeed.
+    #[error("not written: {0}")]
+    Io(#[from] io::Error),
+    /// An earlier flush failed, so what was written may be gone: the log takes no more records until a restart.
+    #[error("read-only since a flush failed")]
+    ReadOnly,
+    /// The partition has no offsets left.
+    #[error("no offsets left after {0}")]
+    OffsetsExhausted(Offset),
+}
+
+/// An offset was not found.
+#[derive(Debug, thiserror::Error)]
+pub enum LocateError {
+    /// It lies outside log start … log end.
+    #[error("offset {offset} is outside {start}..={end}")]
+    OutOfRange {
+        /// Offset asked for.
+        offset: Offset,
+        /// First offset kept.
+        start: Offset,
+        /// Offset after the last record.
+        end: Offset,
+    },
+    /// The bytes where it should be are damaged.
+    #[error("segment {segment} is damaged at byte {position}")]
+    Damaged {
+        /// Base offset of the segment.
+        segment: Offset,
+        /// Position of the damage, in bytes.
+        position: u64,
+    },
+    /// The disk could not be read.
+    #[error("not read: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A flush failed: the log is read-only now.
+#[derive(Debug, thiserror::Error)]
+#[error("flush failed, the partition is read-only until a restart: {0}")]
+pub struct FlushError(#[from] pub io::Error);

@@ -1,0 +1,48 @@
+//! A range of a segment's bytes, on its way to a socket.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use super::disk::File;
+
+/// Bytes `position .. position + len` of a segment file. Keeps the file open, so a segment that is deleted while it is
+/// being sent is sent whole.
+#[derive(Debug, Clone)]
+pub struct FileSlice {
+    file: Arc<dyn File>,
+    position: u64,
+    len: u64,
+}
+
+impl FileSlice {
+    pub(super) fn new(file: Arc<dyn File>, position: u64, len: u64) -> Self {
+        Self { file, position, len }
+    }
+
+    /// First byte of the range, in the file.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Bytes in the range.
+    pub fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether the range has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The file's descriptor, for `sendfile`; `None` on a disk without descriptors.
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.file.fd()
+    }
+
+    /// Copies bytes from the start of the range into `buf`; returns how many.
+    pub fn read(&self, buf: &mut [u8]) -> io::Result<usize> {
+        let len = usize::try_from(self.len).unwrap_or(usize::MAX).min(buf.len());
+        self.file.read_full_at(&mut buf[..len], self.position)
+    }
+}

@@ -1,0 +1,124 @@
+//! The real disk.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::disk::{Disk, Entry, File, Map, Open};
+use super::mmap::FileMap;
+
+/// The operating system's file system.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OsDisk;
+
+impl Disk for OsDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(how != Open::Existing)
+            .truncate(how == Open::Truncate)
+            .open(path)?;
+        Ok(Arc::new(OsFile(file)))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        match fs::create_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            result => result,
+        }
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        let mut entries = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if let Ok(name) = entry.file_name().into_string() {
+                entries.push(Entry { name, is_dir: entry.file_type()?.is_dir() });
+            }
+        }
+        Ok(entries)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        fs::File::open(path)?.sync_all()
+    }
+}
+
+#[derive(Debug)]
+struct OsFile(fs::File);
+
+impl File for OsFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.0.read_at(buf, position)
+    }
+
+    fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
+        self.0.write_at(buf, position)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        reserve(&self.0, len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
+        Ok(Box::new(FileMap::new(&self.0, capacity)?))
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn reserve(file: &fs::File, len: u64) -> io::Result<()> {
+    let from = file.metadata()?.len();
+    if len > from {
+        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, from, len - from)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn reserve(_file: &fs::File, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// Extends the file to `len` with disk space behind every byte, so that writing through a mapping cannot fail.
+#[cfg(target_os = "linux")]
+pub(super) fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
+    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, len)?;
+    Ok(())
+}
+
+/// Extends the file to `len`, writing zeros so that there is disk space behind every byte.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
+    let zeros = [0; 4096];
+    let mut at = file.metadata()?.len();
+    while at < len {
+        let chunk = usize::try_from(len - at).unwrap_or(zeros.len()).min(zeros.len());
+        file.write_all_at(&zeros[..chunk], at)?;
+        at += chunk as u64;
+    }
+    Ok(())
+}

@@ -1,0 +1,266 @@
+//! Opening the segments of a log: every start goes through here, clean or not.
+//!
+//! Sealed segments are taken as they are once their index agrees with them; the last segment is walked whole. Damage
+//! that reaches the end of the last segment is a torn tail: it is cut, and the bytes cut are kept beside it. Damage in
+//! a sealed segment cuts nothing: what stands before it is served, and readers are stopped there.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::disk::{Disk, File, Open};
+use super::error::OpenError;
+use super::index::{self, IndexEntry, IndexPolicy, OffsetIndex};
+use super::segment::{self, Segment, SegmentState};
+use super::walk::{Damage, Offsets, Step, Walk};
+use crate::metrics::Metrics;
+use crate::model::Offset;
+
+/// The segments of a log, oldest first; the last one is active.
+pub(super) struct Recovered {
+    pub(super) segments: Vec<Arc<Segment>>,
+    pub(super) next_offset: Offset,
+}
+
+/// What recovery works with.
+pub(super) struct Recovery<'a> {
+    pub(super) disk: &'a dyn Disk,
+    pub(super) dir: &'a Path,
+    pub(super) segment_bytes: u64,
+    pub(super) metrics: &'a Metrics,
+}
+
+impl Recovery<'_> {
+    /// Opens all segments. An empty directory gets its first one.
+    pub(super) fn run(&self) -> Result<Recovered, OpenError> {
+        let mut bases = self.bases().map_err(OpenError::at(self.dir))?;
+        let last = bases.pop().unwrap_or(0);
+        let mut segments = Vec::with_capacity(bases.len() + 1);
+        for (number, &base) in bases.iter().enumerate() {
+            let next = bases.get(number + 1).copied().unwrap_or(last);
+            let path = segment::path(self.dir, base, "wal");
+            segments.push(Arc::new(self.sealed(base, next).map_err(OpenError::at(path))?));
+        }
+        let path = segment::path(self.dir, last, "wal");
+        let (active, next_offset) = self.active(last).map_err(OpenError::at(path))?;
+        segments.push(Arc::new(active));
+        Ok(Recovered { segments, next_offset })
+    }
+
+    /// Base offsets of the segments, ascending.
+    fn bases(&self) -> io::Result<Vec<Offset>> {
+        let entries = self.disk.list(self.dir)?;
+        let mut bases: Vec<_> = entries
+            .iter()
+            .filter(|entry| !entry.is_dir)
+            .filter_map(|entry| segment::parse_wal_name(&entry.name))
+            .collect();
+        bases.sort_unstable();
+        Ok(bases)
+    }
+
+    fn sealed(&self, base: Offset, next_base: Offset) -> io::Result<Segment> {
+        let file = self.disk.open(&segment::path(self.dir, base, "wal"), Open::Existing)?;
+        let len = file.len()?;
+        let idx = segment::path(self.dir, base, "idx");
+        if let Ok(index) = OffsetIndex::open_sealed(self.disk, &idx, len)
+            && index_agrees(&*file, &index, base, len, next_base)?
+        {
+            let state = SegmentState { end: len, sealed: true, damaged: false };
+            return Ok(Segment::new(base, file, index, &state));
+        }
+        self.rebuild_sealed(base, file, len)
+    }
+
+    fn rebuild_sealed(&self, base: Offset, file: Arc<dyn File>, len: u64) -> io::Result<Segment> {
+        let mut entries = Vec::new();
+        let mut policy = IndexPolicy::default();
+        let mut walk = Walk::new(&*file, 0..len, base, Offsets::Growing);
+        let damage = loop {
+            match walk.next()? {
+                Step::Frame(position, header) if policy.wants(position) => {
+                    entries.push(IndexEntry { offset: header.offset, position });
+                }
+                Step::Frame(..) => {}
+                Step::End => break None,
+                Step::Damaged(damage) => break Some(damage),
+            }
+        };
+        let end = walk.position();
+        self.replace_index(base, entries)?;
+        let idx = segment::path(self.dir, base, "idx");
+        let index = OffsetIndex::open_sealed(self.disk, &idx, end)?;
+        if let Some(damage) = damage {
+            self.metrics.segments_damaged.inc();
+            tracing::error!(
+                dir = %self.dir.display(), segment = base, position = end, len, %damage,
+                "segment is damaged; readers are stopped there, nothing was removed"
+            );
+        }
+        let state = SegmentState { end, sealed: true, damaged: damage.is_some() };
+        Ok(Segment::new(base, file, index, &state))
+    }
+
+    fn active(&self, base: Offset) -> io::Result<(Segment, Offset)> {
+        let file = self.disk.open(&segment::path(self.dir, base, "wal"), Open::Create)?;
+        let len = file.len()?;
+        let idx = segment::path(self.dir, base, "idx");
+        let found = OffsetIndex::open_active(self.disk, &idx, len, self.segment_bytes)?;
+        let mut check = IndexCheck::new(&found);
+        let mut walk = Walk::new(&*file, 0..len, base, Offsets::Exact);
+        let damage = loop {
+            match walk.next()? {
+                Step::Frame(position, header) => check.visit(position, header.offset),
+                Step::End => break None,
+                Step::Damaged(damage) => break Some(damage),
+            }
+        };
+        let (end, next_offset) = (walk.position(), walk.next_offset());
+        if let Some(damage) = damage {
+            self.cut_tail(base, &*file, end..len, damage)?;
+        }
+        let index = if check.finish() {
+            found
+        } else {
+            let entries = check.into_entries();
+            drop(found);
+            self.replace_index(base, entries)?;
+            OffsetIndex::open_active(self.disk, &idx, end, self.segment_bytes)?
+        };
+        let state = SegmentState { end, sealed: false, damaged: false };
+        Ok((Segment::new(base, file, index, &state), next_offset))
+    }
+
+    /// Cuts the file to `torn.start`, after copying what is cut to a file beside it.
+    fn cut_tail(
+        &self,
+        base: Offset,
+        file: &dyn File,
+        torn: std::ops::Range<u64>,
+        damage: Damage,
+    ) -> io::Result<()> {
+        let kept = self.unused_name(base)?;
+        let copy = self.disk.open(&self.dir.join(&kept), Open::Truncate)?;
+        copy_range(file, torn.clone(), &*copy)?;
+        copy.sync_data()?;
+        self.disk.sync_dir(self.dir)?;
+        file.set_len(torn.start)?;
+        file.sync_data()?;
+        let bytes = torn.end - torn.start;
+        self.metrics.torn_bytes.add(bytes);
+        tracing::warn!(
+            dir = %self.dir.display(), segment = base, position = torn.start, bytes, %damage, kept,
+            "torn tail cut: the log ended in bytes that are not whole frames"
+        );
+        Ok(())
+    }
+
+    /// `BASE.torn-N` with the first N that is free.
+    fn unused_name(&self, base: Offset) -> io::Result<String> {
+        let entries = self.disk.list(self.dir)?;
+        let taken = |name: &String| entries.iter().any(|entry| entry.name == *name);
+        let mut names = (1u64..).map(|n| format!("{base:020}.torn-{n}"));
+        names.find(|name| !taken(name)).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
+    }
+
+    fn replace_index(&self, base: Offset, entries: Vec<IndexEntry>) -> io::Result<()> {
+        let idx = segment::path(self.dir, base, "idx");
+        self.metrics.indexes_rebuilt.inc();
+        tracing::info!(index = %idx.display(), entries = entries.len(), "offset index rebuilt");
+        index::replace(self.disk, &idx, entries.into_iter())
+    }
+}
+
+/// Whether the index of a sealed segment fits its log: it begins at the first frame, and walking on from its last entry
+/// ends exactly at the end of the file, below the next segment.
+fn index_agrees(
+    file: &dyn File,
+    index: &OffsetIndex,
+    base: Offset,
+    len: u64,
+    next_base: Offset,
+) -> io::Result<bool> {
+    let (Some(first), Some(last)) = (index.get(0), index.last()) else {
+        return Ok(len == 0);
+    };
+    let mut head = Walk::new(file, 0..len, base, Offsets::Growing).short();
+    if !matches!(head.next()?, Step::Frame(_, header) if header.offset == first.offset) {
+        return Ok(false);
+    }
+    let mut tail = Walk::new(file, last.position..len, last.offset, Offsets::Growing).short();
+    if !matches!(tail.next()?, Step::Frame(_, header) if header.offset == last.offset) {
+        return Ok(false);
+    }
+    loop {
+        match tail.next()? {
+            Step::Frame(..) => {}
+            Step::End => return Ok(tail.next_offset() <= next_base),
+            Step::Damaged(_) => return Ok(false),
+        }
+    }
+}
+
+/// Compares an index with the frames of its log as they are walked, and collects what a new index would hold.
+struct IndexCheck<'a> {
+    index: &'a OffsetIndex,
+    matched: usize,
+    agrees: bool,
+    policy: IndexPolicy,
+    entries: Vec<IndexEntry>,
+}
+
+impl<'a> IndexCheck<'a> {
+    fn new(index: &'a OffsetIndex) -> Self {
+        let (policy, entries) = (IndexPolicy::default(), Vec::new());
+        Self { index, matched: 0, agrees: true, policy, entries }
+    }
+
+    fn visit(&mut self, position: u64, offset: Offset) {
+        if let Some(entry) = self.index.get(self.matched) {
+            if entry.position == position {
+                self.agrees &= entry.offset == offset;
+                self.matched += 1;
+            } else if entry.position < position {
+                self.agrees = false;
+            }
+        }
+        let wanted = self.policy.wants(position);
+        // Beyond the index there is (a crash lost its end), what it should hold is missing.
+        if wanted {
+            self.agrees &= self.matched > 0 && self.covers(position);
+            self.entries.push(IndexEntry { offset, position });
+        }
+    }
+
+    /// Whether the last matching entry is near enough to `position` for a lookup.
+    fn covers(&self, position: u64) -> bool {
+        let last = self.matched.checked_sub(1).and_then(|number| self.index.get(number));
+        last.is_some_and(|entry| {
+            position - entry.position <= 2 * crate::model::limits::INDEX_INTERVAL_BYTES
+        })
+    }
+
+    /// Whether the index can be used as it is.
+    fn finish(&self) -> bool {
+        self.agrees && self.matched == self.index.len()
+    }
+
+    fn into_entries(self) -> Vec<IndexEntry> {
+        self.entries
+    }
+}
+
+fn copy_range(from: &dyn File, range: std::ops::Range<u64>, to: &dyn File) -> io::Result<()> {
+    let mut buf = vec![0; 1 << 20];
+    let mut at = range.start;
+    while at < range.end {
+        let want = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buf.len());
+        let read = from.read_full_at(&mut buf[..want], at)?;
+        if read == 0 {
+            break;
+        }
+        to.write_all_at(&buf[..read], at - range.start)?;
+        at += read as u64;
+    }
+    Ok(())
+}

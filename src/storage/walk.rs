@@ -1,0 +1,160 @@
+//! Walking the frames of a segment file: recovery, index rebuilding and lookups all read a log through this.
+
+use std::io;
+
+use super::disk::File;
+use crate::model::Offset;
+use crate::model::limits::OFFSET_MAX;
+use crate::record::{Check, FrameError, FrameLimits, HEADER_LEN, Header, check};
+
+const CHUNK: usize = 64 * 1024;
+/// Read at once after a frame so large that its successor lies outside the buffer anyway.
+const SMALL_CHUNK: usize = 4 * 1024;
+
+/// What the offsets of successive frames must do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Offsets {
+    /// Each frame begins where the one before ended.
+    Exact,
+    /// Each frame begins where the one before ended or later: compaction leaves gaps.
+    Growing,
+}
+
+/// Why a position does not hold a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Damage {
+    #[error("{0}")]
+    NotAFrame(FrameError),
+    #[error("the file ends inside a frame of {needed} bytes")]
+    Incomplete { needed: u64 },
+    #[error("offset {found} where {expected} was expected")]
+    Offset { found: Offset, expected: Offset },
+}
+
+/// One step of the walk.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// A frame at a position.
+    Frame(u64, Header),
+    /// The end of the range, after a whole frame.
+    End,
+    /// No frame here; the walk cannot go on.
+    Damaged(Damage),
+}
+
+/// Walks the frames of a range of a file, reading headers in large chunks and skipping bodies.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    file: &'a dyn File,
+    /// Position of the next frame.
+    position: u64,
+    end: u64,
+    expected: Offset,
+    offsets: Offsets,
+    buf: Vec<u8>,
+    /// File position of `buf`'s first byte.
+    buf_at: u64,
+    chunk: usize,
+}
+
+impl<'a> Walk<'a> {
+    /// Walks `range` (bytes) of `file`, whose first frame has the offset `expected` (or a later one, if growing).
+    pub(super) fn new(
+        file: &'a dyn File,
+        range: std::ops::Range<u64>,
+        expected: Offset,
+        offsets: Offsets,
+    ) -> Self {
+        Self {
+            file,
+            position: range.start,
+            end: range.end,
+            expected,
+            offsets,
+            buf: Vec::new(),
+            buf_at: 0,
+            chunk: CHUNK,
+        }
+    }
+
+    /// Reads less at once: for a walk of a few frames.
+    pub(super) fn short(mut self) -> Self {
+        self.chunk = SMALL_CHUNK + HEADER_LEN;
+        self
+    }
+
+    /// Position after the last whole frame.
+    pub(super) fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The offset after the last whole frame.
+    pub(super) fn next_offset(&self) -> Offset {
+        self.expected
+    }
+
+    /// The next frame.
+    pub(super) fn next(&mut self) -> io::Result<Step> {
+        let left = self.end - self.position;
+        if left == 0 {
+            return Ok(Step::End);
+        }
+        let bytes = self.header_bytes()?;
+        let header = match check(bytes, &FrameLimits::STORED) {
+            Err(error) => return Ok(Step::Damaged(Damage::NotAFrame(error))),
+            Ok(Check::Complete(header)) => header,
+            Ok(Check::Incomplete { needed }) => match Header::read(bytes) {
+                Some(header) if needed <= left => header,
+                _ => return Ok(Step::Damaged(Damage::Incomplete { needed })),
+            },
+        };
+        if let Some(damage) = self.wrong_offset(&header) {
+            return Ok(Step::Damaged(damage));
+        }
+        let at = self.position;
+        self.position += header.frame_len();
+        self.expected = header.next_offset();
+        Ok(Step::Frame(at, header))
+    }
+
+    fn wrong_offset(&self, header: &Header) -> Option<Damage> {
+        let right = match self.offsets {
+            Offsets::Exact => header.offset == self.expected,
+            Offsets::Growing => header.offset >= self.expected,
+        };
+        let in_range = header.next_offset() <= OFFSET_MAX;
+        (!right || !in_range)
+            .then_some(Damage::Offset { found: header.offset, expected: self.expected })
+    }
+
+    /// The bytes at `position`: a header, or less at the end of the range.
+    fn header_bytes(&mut self) -> io::Result<&[u8]> {
+        let want = HEADER_LEN.min(usize::try_from(self.end - self.position).unwrap_or(HEADER_LEN));
+        let within = self
+            .position
+            .checked_sub(self.buf_at)
+            .and_then(|at| usize::try_from(at).ok())
+            .filter(|at| at + want <= self.buf.len());
+        let at = match within {
+            Some(at) => at,
+            None => {
+                self.fill()?;
+                0
+            }
+        };
+        let end = (at + want).min(self.buf.len());
+        Ok(&self.buf[at..end])
+    }
+
+    fn fill(&mut self) -> io::Result<()> {
+        // After a jump over a large body, the rest of a large chunk would be body again.
+        let jumped = self.position > self.buf_at + 2 * self.buf.len() as u64;
+        let chunk = if jumped { SMALL_CHUNK.min(self.chunk) } else { self.chunk };
+        let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
+        self.buf.resize(chunk.min(left), 0);
+        self.buf_at = self.position;
+        let read = self.file.read_full_at(&mut self.buf, self.position)?;
+        self.buf.truncate(read);
+        Ok(())
+    }
+}
