@@ -1,11 +1,38 @@
 //! HermitMQ: a persistent topic/partition message broker in one small static binary.
 //!
-//! This page is the reading order. Imports go only downwards; `tests/tidy.rs` holds the table and checks it.
+//! A broker holds *topics*; a topic has *partitions*; a partition is a log of *records*, each at its *offset*. Producers
+//! append, consumers read from where their group stands. The bytes of a frame are the same on the wire and on disk, so
+//! a run of frames is written with one system call and sent with `sendfile`.
+//!
+//! # Reading order
+//!
+//! This is also the order of the layers: a module imports only from those above it in this list, and only the ones
+//! that `tests/tidy.rs` names. `ARCHITECTURE.md` follows a record in and out.
+//!
+//! | module | its one job |
+//! |---|---|
+//! | [`model`] | names, ids, offsets; every limit in one file |
+//! | [`metrics`] | plain atomic instruments |
+//! | [`record`] | the 29-byte header and the framed message |
+//! | [`telemetry`] | logs and traces |
+//! | [`protocol`] | the wire protocol, without I/O |
+//! | [`storage`] | one partition's log: segments, index, recovery |
+//! | [`client`] | the SDK: producer and consumer |
+//! | [`broker`] | topics, partitions, consumer offsets |
+//! | [`net`] | the data plane: reactors, connections, `sendfile` |
+//! | [`config`] | layers of configuration, composed of each layer's options |
+//! | [`server`] | puts it together: start, signals, shutdown order |
+//!
+//! # Features
+//!
+//! `server` (default) is everything. `client` alone is the SDK: [`model`], [`record`], [`protocol`] and [`client`].
 
 #[cfg(feature = "server")]
 pub mod broker;
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "server")]
+pub mod config;
 #[cfg(feature = "server")]
 pub mod metrics;
 pub mod model;
@@ -14,4 +41,8 @@ pub mod net;
 pub mod protocol;
 pub mod record;
 #[cfg(feature = "server")]
+pub mod server;
+#[cfg(feature = "server")]
 pub mod storage;
+#[cfg(feature = "server")]
+pub mod telemetry;

@@ -19,6 +19,8 @@ pub struct Partition {
     waiters: Waiters,
     /// Waits in the flush queue.
     queued: AtomicBool,
+    /// The last append failed: said once, not for each frame.
+    refusing: AtomicBool,
     flush_queue: Arc<FlushQueue>,
     metrics: Arc<Metrics>,
 }
@@ -37,6 +39,7 @@ impl Partition {
             log,
             waiters: Waiters::default(),
             queued: AtomicBool::new(true),
+            refusing: AtomicBool::new(false),
             flush_queue: Arc::clone(&flush_queue),
             metrics,
         });
@@ -79,7 +82,10 @@ impl Partition {
     ///
     /// When this returns, the kernel has the bytes: they survive the process, and a power cut after the next flush.
     pub fn append(self: &Arc<Self>, run: &mut Run<'_>) -> Result<Appended, AppendError> {
-        let appended = self.log.append(run)?;
+        let appended = self.log.append(run).inspect_err(|error| self.refused(run, error))?;
+        if self.refusing.load(Ordering::Relaxed) && self.refusing.swap(false, Ordering::Relaxed) {
+            tracing::info!(partition = %self.name, "appends work again");
+        }
         self.metrics.bytes_in.add(run.bytes().len() as u64);
         self.metrics.frames_in.add(run.frames() as u64);
         self.metrics.records_in.add(run.records());
@@ -88,6 +94,13 @@ impl Partition {
         }
         self.waiters.wake_all();
         Ok(appended)
+    }
+
+    fn refused(&self, run: &Run<'_>, error: &AppendError) {
+        self.metrics.frames_not_stored.add(run.frames() as u64);
+        if !self.refusing.swap(true, Ordering::Relaxed) {
+            tracing::error!(partition = %self.name, %error, "append failed; producers are told to retry");
+        }
     }
 
     /// A cursor for a reader that resumes at `offset`; one outside the log moves to its nearer end, and the second

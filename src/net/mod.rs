@@ -1,5 +1,21 @@
-//! The data plane.
+//! The data plane: sockets on one side, broker calls on the other.
+//!
+//! * [`connection`]: the protocol state machine of one connection, without I/O;
+//! * `open`: from a handshake to a partition; `status`: errors become what is told;
+//! * `budget`: memory for large frames;
+//! * `reactor`: the threads that turn readiness into reads, appends and `sendfile`;
+//! * `sys`: what is asked of the operating system.
+//!
+//! [`DataPlane`] starts and stops all of it.
 
+mod budget;
+pub mod connection;
+mod open;
 mod options;
+mod reactor;
+mod status;
+mod sys;
 
 pub use options::{Options, SecurityOptions};
+pub use reactor::{DataPlane, ListenError, Listener, StopReport};
+pub(crate) use sys::raise_descriptor_limit;

@@ -1,0 +1,193 @@
+//! Checks the merged values against the defaults: unknown keys, wrong types, impossible values.
+
+use std::collections::BTreeMap;
+
+use figment::error::Kind;
+use figment::value::{Dict, Value};
+use figment::{Figment, Profile};
+
+use super::error::one_line;
+use super::layer::{DEFAULT, Layer};
+use super::{Config, Problem, flatten, keys, shown};
+
+/// The outcome of a check.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// The values to use, where there are no problems.
+    pub(super) values: Dict,
+    /// Dotted key to the layer that set it.
+    pub(super) layers: BTreeMap<String, String>,
+    /// One sentence each.
+    pub(super) warnings: Vec<String>,
+    /// What stops the start.
+    pub(super) problems: Vec<Problem>,
+}
+
+/// What to do with one value.
+enum Verdict {
+    Use,
+    /// Use the default, and warn.
+    UseDefault(String),
+    Refuse(String),
+}
+
+/// Checks every value of `merged`, whose layers `figment` knows.
+pub(super) fn check(figment: &Figment, merged: &Dict, defaults: &Dict) -> Checked {
+    let known = flatten(defaults);
+    let mut checked = Checked { values: defaults.clone(), ..Checked::default() };
+    for (key, value) in flatten(merged) {
+        let layer = layer_of(figment, &key, &value);
+        let Some(default) = known.get(&key) else {
+            checked.unknown(&key, &layer, &value, &known);
+            continue;
+        };
+        if layer == DEFAULT || matches!(value, Value::Empty(..)) {
+            checked.layers.insert(key, DEFAULT.to_owned());
+            continue;
+        }
+        match judge(&key, &value, default) {
+            Verdict::Use => checked.accept(key, layer, value),
+            Verdict::UseDefault(why) => {
+                checked.warnings.push(format!("{key} (set by {layer}) {why}"));
+                checked.layers.insert(key, DEFAULT.to_owned());
+            }
+            Verdict::Refuse(message) => {
+                checked.problems.push(Problem::key(&key, &layer, message));
+            }
+        }
+    }
+    checked.relations();
+    checked
+}
+
+impl Checked {
+    fn accept(&mut self, key: String, layer: String, value: Value) {
+        if let Some(warning) = keys::warning(&key) {
+            self.warnings.push(format!("{key} (set by {layer}) {warning}"));
+        }
+        set(&mut self.values, &key, value);
+        self.layers.insert(key, layer);
+    }
+
+    fn unknown(&mut self, key: &str, layer: &str, value: &Value, known: &BTreeMap<String, Value>) {
+        let section = format!("{key}.");
+        let is_section = known.keys().any(|k| k.starts_with(&section));
+        if is_section {
+            // An empty table sets nothing.
+            if !matches!(value, Value::Dict(..)) {
+                let message =
+                    format!("this is a section with keys of its own, not {}", shown(value));
+                self.problems.push(Problem::key(key, layer, message));
+            }
+            return;
+        }
+        let message = match keys::nearest(key, known.keys()) {
+            Some(name) => format!("unknown key; did you mean {name}?"),
+            None => "unknown key; `hermitmq config show` lists the keys".to_owned(),
+        };
+        self.problems.push(Problem::key(key, layer, message));
+    }
+
+    /// Checks between two keys.
+    fn relations(&mut self) {
+        const LESS: &str = "topics.default_partitions";
+        const MORE: &str = "topics.max_partitions";
+        let number = |key| number_at(&self.values, key);
+        let (Some(less), Some(more)) = (number(LESS), number(MORE)) else { return };
+        if less <= more {
+            return;
+        }
+        let layer_of = |key| self.layers.get(key).filter(|layer| *layer != DEFAULT);
+        let (key, layer) = match layer_of(MORE) {
+            Some(layer) => (MORE, layer.clone()),
+            None => (LESS, layer_of(LESS).cloned().unwrap_or_else(|| DEFAULT.to_owned())),
+        };
+        let message = format!("{MORE} ({more}) must be at least {LESS} ({less})");
+        self.problems.push(Problem::key(key, &layer, message));
+    }
+}
+
+fn judge(key: &str, value: &Value, default: &Value) -> Verdict {
+    if let Some((min, max)) = keys::range(key) {
+        return judge_number(key, value, (min, max), default);
+    }
+    if value.as_str() == Some("") {
+        return judge_empty(key);
+    }
+    // The value alone over the defaults: whatever the types refuse is about this key.
+    let mut values = Dict::new();
+    set(&mut values, key, value.clone());
+    match Figment::from(Layer::named(DEFAULT, values)).extract::<Config>() {
+        Ok(_) => Verdict::Use,
+        Err(error) => Verdict::Refuse(refusal(&error.kind, value)),
+    }
+}
+
+/// What the types say about a value they refuse.
+fn refusal(kind: &Kind, value: &Value) -> String {
+    match kind {
+        Kind::UnknownVariant(_, valid) => {
+            format!("must be one of {}, not {}", valid.join(", "), shown(value))
+        }
+        Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
+            format!("must be {expected}, not {}", shown(value))
+        }
+        other => one_line(&other.to_string()),
+    }
+}
+
+fn judge_number(key: &str, value: &Value, (min, max): (u64, u64), default: &Value) -> Verdict {
+    let number = value.to_num().and_then(|num| {
+        num.to_i128().or_else(|| num.to_u128_lossy().and_then(|n| i128::try_from(n).ok()))
+    });
+    match number {
+        Some(n) if n <= 0 && keys::zero_is_default(key) => {
+            let default = match default {
+                Value::Empty(..) => "ignored".to_owned(),
+                default => format!("the default, {}", shown(default)),
+            };
+            Verdict::UseDefault(format!("is {n}, which means {default}"))
+        }
+        Some(n) if n >= i128::from(min) && n <= i128::from(max) => Verdict::Use,
+        _ => Verdict::Refuse(format!(
+            "must be a whole number from {min} to {max}, not {}",
+            shown(value)
+        )),
+    }
+}
+
+/// An empty text: in the original an empty directory means the default.
+fn judge_empty(key: &str) -> Verdict {
+    match key {
+        "storage.data_dir" => Verdict::UseDefault("is empty, which means the default".to_owned()),
+        "server.host" => {
+            Verdict::Refuse("must not be empty; 0.0.0.0 listens on every address".to_owned())
+        }
+        _ => Verdict::Refuse("must not be empty".to_owned()),
+    }
+}
+
+/// The layer that set a value.
+fn layer_of(figment: &Figment, key: &str, value: &Value) -> String {
+    let path: Vec<&str> = key.split('.').collect();
+    figment.get_metadata(value.tag()).map_or_else(
+        || DEFAULT.to_owned(),
+        |metadata| metadata.interpolate(&Profile::Default, &path),
+    )
+}
+
+fn set(dict: &mut Dict, key: &str, value: Value) {
+    let Some((section, name)) = key.split_once('.') else {
+        dict.insert(key.to_owned(), value);
+        return;
+    };
+    let inner = dict.entry(section.to_owned()).or_insert_with(|| Value::from(Dict::new()));
+    if let Value::Dict(_, inner) = inner {
+        set(inner, name, value);
+    }
+}
+
+fn number_at(dict: &Dict, key: &str) -> Option<u128> {
+    let (section, name) = key.split_once('.')?;
+    dict.get(section)?.as_dict()?.get(name)?.to_num()?.to_u128_lossy()
+}

@@ -1,0 +1,98 @@
+//! What the types of the options do not say about a key: its range, and how the Go original reads it.
+
+use crate::model::limits;
+
+/// Longest time that a configuration may set, in seconds.
+const TIMEOUT_SEC_MAX: u64 = 3600;
+
+/// Longest flush interval that a configuration may set, in milliseconds.
+const FLUSH_INTERVAL_MS_MAX: u64 = 3_600_000;
+
+/// Where only the type of the key is a bound.
+const U32_MAX: u64 = u32::MAX as u64;
+
+/// The whole-number keys with their smallest and largest values, both allowed.
+const RANGES: &[(&str, u64, u64)] = &[
+    ("server.port", 0, u16::MAX as u64),
+    ("server.handshake_timeout_sec", 1, TIMEOUT_SEC_MAX),
+    ("server.reactors", 0, limits::REACTORS_MAX as u64),
+    ("server.shutdown_timeout_sec", 1, TIMEOUT_SEC_MAX),
+    ("storage.max_segment_mb", 1, limits::SEGMENT_MB_MAX as u64),
+    ("storage.retention_hours", 1, U32_MAX),
+    ("storage.cleanup_interval_min", 1, U32_MAX),
+    ("storage.flush_interval_ms", 1, FLUSH_INTERVAL_MS_MAX),
+    ("storage.buffer_pool_size_kb", 0, U32_MAX),
+    ("storage.max_buffer_return_kb", 0, U32_MAX),
+    ("security.max_payload_mb", 1, limits::PAYLOAD_MB_MAX as u64),
+    ("security.receive_memory_mb", 1, U32_MAX),
+    ("topics.default_partitions", 1, limits::PARTITIONS_PER_TOPIC_MAX as u64),
+    ("topics.max_partitions", 1, U32_MAX),
+];
+
+/// Keys of the Go original for which 0 or less means the default there, and so here.
+const ZERO_IS_DEFAULT: &[&str] = &[
+    "server.handshake_timeout_sec",
+    "storage.max_segment_mb",
+    "storage.retention_hours",
+    "storage.cleanup_interval_min",
+    "storage.buffer_pool_size_kb",
+    "storage.max_buffer_return_kb",
+    "storage.flush_interval_ms",
+    "security.max_payload_mb",
+];
+
+/// Keys of the Go original that have no meaning here.
+const IGNORED: &[&str] = &["storage.buffer_pool_size_kb", "storage.max_buffer_return_kb"];
+
+/// Keys that are accepted and not acted on yet.
+const NOT_ENFORCED: &[&str] = &["storage.retention_hours", "storage.cleanup_interval_min"];
+
+/// The smallest and largest value of a whole-number key, both allowed; none for keys of other types.
+pub(super) fn range(key: &str) -> Option<(u64, u64)> {
+    RANGES.iter().find(|(name, ..)| *name == key).map(|&(_, min, max)| (min, max))
+}
+
+/// Whether 0 or less means the default.
+pub(super) fn zero_is_default(key: &str) -> bool {
+    ZERO_IS_DEFAULT.contains(&key)
+}
+
+/// What to tell an operator who has set the key, if there is anything.
+pub(super) fn warning(key: &str) -> Option<&'static str> {
+    if IGNORED.contains(&key) {
+        Some("is a setting of the original that has no meaning here; it is ignored")
+    } else if NOT_ENFORCED.contains(&key) {
+        Some("is accepted but not enforced yet: no segment is deleted")
+    } else {
+        None
+    }
+}
+
+/// The valid key that most resembles an unknown one, if any is near enough to be meant.
+pub(super) fn nearest<'a>(
+    key: &str,
+    valid: impl IntoIterator<Item = &'a String>,
+) -> Option<&'a str> {
+    /// Below this likeness (0 to 1) a suggestion misleads more than it helps.
+    const NEAR: f64 = 0.82;
+    /// The right name in the wrong section counts a little less than a slip in both.
+    const WRONG_SECTION: f64 = 0.95;
+
+    let split = |key: &str| {
+        let (section, name) = key.rsplit_once('.').unwrap_or(("", key));
+        (section.to_owned(), name.to_owned())
+    };
+    let (section, name) = split(key);
+    let likeness = |candidate: &str| {
+        let (its_section, its_name) = split(candidate);
+        let sections = strsim::jaro_winkler(&section, &its_section);
+        let names = strsim::jaro_winkler(&name, &its_name);
+        f64::midpoint(sections, names).max(names * WRONG_SECTION)
+    };
+    valid
+        .into_iter()
+        .map(|candidate| (likeness(candidate), candidate.as_str()))
+        .filter(|(score, _)| *score >= NEAR)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map(|(_, candidate)| candidate)
+}

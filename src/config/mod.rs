@@ -1,0 +1,157 @@
+//! The configuration: one [`Config`], composed of the options that each layer owns.
+//!
+//! Layers, the later one wins: built-in defaults, one file, the environment, flags. Every value keeps the name of the
+//! layer that set it, so that an error and `hermitmq config show` can say where it came from.
+//!
+//! Reading order: [`Sources`] says what to read, `layer` reads it, `keys` is what the types do not say about the keys,
+//! `check` finds everything that is wrong at once, [`Loaded`] is the result.
+
+mod check;
+mod error;
+mod keys;
+mod layer;
+mod sources;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use figment::value::{Dict, Value};
+use figment::{Figment, Profile};
+use serde::{Deserialize, Serialize};
+
+use crate::{broker, net, storage, telemetry};
+
+pub use error::{ConfigError, Problem};
+pub use sources::{Flag, Sources};
+
+use layer::Layer;
+
+/// Everything an operator can set. `config/hermitmq.toml` lists the keys with their units.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// The listener and its connections.
+    pub server: net::Options,
+    /// The log on disk.
+    pub storage: storage::Options,
+    /// Limits that protect the broker from its clients.
+    pub security: net::SecurityOptions,
+    /// Topics and partitions.
+    pub topics: broker::Options,
+    /// Logs and traces.
+    pub telemetry: telemetry::Options,
+}
+
+/// A configuration that passed every check, and where it came from.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The effective values.
+    pub config: Config,
+    /// What the operator should know although it does not stop the start, one sentence each.
+    pub warnings: Vec<String>,
+    /// For each dotted key the layer that set it: `default`, a file, an environment variable or a flag.
+    pub sources: BTreeMap<String, String>,
+    /// The file that was read, if any.
+    pub file: Option<PathBuf>,
+}
+
+impl Config {
+    /// Reads all layers and checks the result. Reports every problem found, not only the first.
+    pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+        let defaults = defaults()?;
+        let mut problems = Vec::new();
+        let file = sources.file_layer(&mut problems);
+        let path = file.as_ref().map(|(path, _)| path.clone());
+        let env = layer::environment(&sources.env, &defaults, &mut problems);
+        let figment = Figment::from(Layer::named(layer::DEFAULT, defaults.clone()))
+            .merge(file.map_or_else(Layer::empty, |(_, layer)| layer))
+            .merge(env)
+            .merge(layer::flags(&sources.flags, &defaults));
+        let merged = figment.data_of_default_profile()?;
+        let mut checked = check::check(&figment, &merged, &defaults);
+        problems.append(&mut checked.problems);
+        if !problems.is_empty() {
+            return Err(ConfigError::new(problems));
+        }
+        let config = Figment::from(Layer::named(layer::DEFAULT, checked.values)).extract()?;
+        Ok(Loaded { config, warnings: checked.warnings, sources: checked.layers, file: path })
+    }
+}
+
+impl Loaded {
+    /// The effective values as text: one `key = value  # layer` line for each key that has a value.
+    pub fn show(&self) -> Result<String, ConfigError> {
+        let mut text = String::new();
+        for (key, value) in flatten(&dict_of(&self.config)?) {
+            if matches!(value, Value::Empty(..)) {
+                continue;
+            }
+            let layer = self.sources.get(&key).map_or(layer::DEFAULT, String::as_str);
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{key} = {}  # {layer}", shown(&value));
+        }
+        Ok(text)
+    }
+}
+
+/// The defaults as a tree of values: the valid keys are exactly its keys.
+fn defaults() -> Result<Dict, ConfigError> {
+    dict_of(&Config::default())
+}
+
+fn dict_of(config: &Config) -> Result<Dict, ConfigError> {
+    Ok(Value::serialize(config)?.into_dict().unwrap_or_default())
+}
+
+/// The leaves of a tree by their dotted keys. An empty table counts as a leaf.
+fn flatten(dict: &Dict) -> BTreeMap<String, Value> {
+    fn walk(prefix: &str, dict: &Dict, leaves: &mut BTreeMap<String, Value>) {
+        for (name, value) in dict {
+            let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
+            match value {
+                Value::Dict(_, inner) if !inner.is_empty() => walk(&key, inner, leaves),
+                leaf => {
+                    leaves.insert(key, leaf.clone());
+                }
+            }
+        }
+    }
+    let mut leaves = BTreeMap::new();
+    walk("", dict, &mut leaves);
+    leaves
+}
+
+/// A value as an operator would write it.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(_, text) => format!("{text:?}"),
+        Value::Char(_, c) => format!("{:?}", c.to_string()),
+        Value::Bool(_, b) => b.to_string(),
+        Value::Num(_, num) => num
+            .to_u128_lossy()
+            .map(|n| n.to_string())
+            .or_else(|| num.to_i128().map(|n| n.to_string()))
+            .or_else(|| num.to_f64().map(|n| format!("{n:?}")))
+            .unwrap_or_default(),
+        Value::Empty(..) => "null".to_owned(),
+        Value::Dict(..) => "a table".to_owned(),
+        Value::Array(..) => "a list".to_owned(),
+    }
+}
+
+/// The one profile of a figment that this project uses.
+trait DefaultProfile {
+    /// The merged values of all layers.
+    fn data_of_default_profile(&self) -> Result<Dict, ConfigError>;
+}
+
+impl DefaultProfile for Figment {
+    fn data_of_default_profile(&self) -> Result<Dict, ConfigError> {
+        let mut profiles = figment::Provider::data(self)?;
+        Ok(profiles.remove(&Profile::Default).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests;

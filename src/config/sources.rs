@@ -1,0 +1,54 @@
+//! What a configuration is read from.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::Problem;
+use super::layer::{self, Layer};
+
+/// Where a configuration file is looked for when none is named; the first that exists is read.
+const SEARCH: &[&str] = &["./hermitmq.toml", "./hermitmq.json", "/etc/hermitmq/hermitmq.toml"];
+
+/// A value given on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Flag {
+    /// The flag as the operator typed it, such as `--port`.
+    pub name: String,
+    /// Its value, as text.
+    pub value: String,
+}
+
+/// What to read. The default reads nothing but the built-in defaults.
+#[derive(Debug, Clone, Default)]
+pub struct Sources {
+    /// The file to read; it must exist. If none is named, the first of `search` that exists.
+    pub file: Option<PathBuf>,
+    /// Where to look for a file when none is named.
+    pub search: Vec<PathBuf>,
+    /// The environment, names and values.
+    pub env: Vec<(OsString, OsString)>,
+    /// Dotted key to the flag that sets it.
+    pub flags: BTreeMap<String, Flag>,
+}
+
+impl Sources {
+    /// What a running program reads: its environment, and the named file or one of the usual places.
+    pub fn of_process(file: Option<PathBuf>, flags: BTreeMap<String, Flag>) -> Self {
+        let search = SEARCH.iter().map(PathBuf::from).collect();
+        Self { file, search, env: std::env::vars_os().collect(), flags }
+    }
+
+    /// The file, if one is named or found. A problem with it is added to `problems`.
+    pub(super) fn file_layer(&self, problems: &mut Vec<Problem>) -> Option<(PathBuf, Layer)> {
+        let found = || self.search.iter().find(|path| path.exists());
+        let path = self.file.as_ref().or_else(found)?;
+        match layer::file(path) {
+            Ok(layer) => Some((path.clone(), layer)),
+            Err(problem) => {
+                problems.push(problem);
+                None
+            }
+        }
+    }
+}

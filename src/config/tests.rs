@@ -1,0 +1,283 @@
+//! Layers, errors and the shipped file, as an operator meets them.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use figment::providers::{Format as _, Toml};
+use figment::value::{Dict, Value};
+
+use super::{Config, ConfigError, Flag, Loaded, Sources, defaults, flatten};
+use crate::telemetry::{LogFormat, Traces};
+
+/// The file that the Go original ships, in its values.
+const ORIGINAL: &str = r#"{
+    "server": { "host": "0.0.0.0", "port": 9092, "handshake_timeout_sec": 5 },
+    "storage": {
+        "data_dir": "hermitmq-data", "max_segment_mb": 1024, "retention_hours": 168,
+        "cleanup_interval_min": 5, "buffer_pool_size_kb": 32, "max_buffer_return_kb": 64,
+        "flush_interval_ms": 500
+    },
+    "security": { "max_payload_mb": 50 }
+}"#;
+
+fn env(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+fn flag(key: &str, name: &str, value: &str) -> BTreeMap<String, Flag> {
+    BTreeMap::from([(key.to_owned(), Flag { name: name.to_owned(), value: value.to_owned() })])
+}
+
+/// Loads a file of this name and text, with this environment.
+fn load(name: &str, text: &str, variables: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(name);
+    std::fs::write(&file, text).unwrap();
+    Config::load(&Sources { file: Some(file), env: env(variables), ..Sources::default() })
+}
+
+fn load_env(variables: &[(&str, &str)]) -> Result<Loaded, ConfigError> {
+    Config::load(&Sources { env: env(variables), ..Sources::default() })
+}
+
+/// The lines of the error, without the directory of the file.
+fn lines(result: Result<Loaded, ConfigError>) -> Vec<String> {
+    let text = result.unwrap_err().to_string();
+    let dir = std::env::temp_dir().display().to_string();
+    text.lines().map(|line| line.replace(&dir, "TMP")).collect()
+}
+
+#[test]
+fn nothing_set_is_the_default() {
+    let loaded = Config::load(&Sources::default()).unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    assert_eq!(loaded.sources["server.port"], "default");
+    assert_eq!(loaded.sources.len(), flatten(&defaults().unwrap()).len());
+}
+
+#[test]
+fn each_layer_wins_over_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("hermitmq.toml");
+    std::fs::write(&file, "server.port = 1\nserver.host = \"::1\"\nserver.reactors = 2").unwrap();
+    let mut sources = Sources { search: vec![file.clone()], ..Sources::default() };
+    let loaded = Config::load(&sources).unwrap();
+    assert_eq!((loaded.config.server.port, loaded.config.server.reactors), (1, 2));
+    assert_eq!(loaded.sources["server.port"], file.display().to_string());
+    assert_eq!(loaded.file, Some(file.clone()));
+
+    sources.env = env(&[("HERMITMQ_SERVER__PORT", "2"), ("HERMITMQ_SERVER__HOST", "10.0.0.1")]);
+    let loaded = Config::load(&sources).unwrap();
+    assert_eq!(loaded.config.server.port, 2);
+    assert_eq!(loaded.sources["server.port"], "HERMITMQ_SERVER__PORT");
+
+    sources.flags = flag("server.port", "--port", "3");
+    let loaded = Config::load(&sources).unwrap();
+    assert_eq!(loaded.config.server.port, 3);
+    assert_eq!(loaded.sources["server.port"], "--port");
+    assert_eq!(loaded.config.server.host, "10.0.0.1");
+    assert_eq!(loaded.sources["server.host"], "HERMITMQ_SERVER__HOST");
+    assert_eq!(loaded.config.server.reactors, 2);
+    assert_eq!(loaded.sources["server.reactors"], file.display().to_string());
+    assert_eq!(loaded.sources["topics.auto_create"], "default");
+    let show = loaded.show().unwrap();
+    assert!(show.contains("server.port = 3  # --port\n"), "{show}");
+    assert!(show.contains("server.host = \"10.0.0.1\"  # HERMITMQ_SERVER__HOST\n"), "{show}");
+    assert!(!show.contains("buffer_pool_size_kb"), "{show}");
+}
+
+#[test]
+fn the_file_of_the_original_works_unchanged() {
+    let loaded = load("hermitmq.json", ORIGINAL, &[]).unwrap();
+    let config = loaded.config;
+    assert_eq!((config.server.host.as_str(), config.server.port), ("0.0.0.0", 9092));
+    assert_eq!(config.storage.data_dir, PathBuf::from("hermitmq-data"));
+    assert_eq!(config.storage.max_segment_mb, 1024);
+    assert_eq!(config.security.max_payload_mb, 50);
+    assert_eq!(loaded.warnings.len(), 4, "{:?}", loaded.warnings);
+    for (key, what) in [
+        ("storage.buffer_pool_size_kb ", "ignored"),
+        ("storage.max_buffer_return_kb ", "ignored"),
+        ("storage.retention_hours ", "not enforced yet"),
+        ("storage.cleanup_interval_min ", "not enforced yet"),
+    ] {
+        let named = |w: &&String| w.starts_with(key) && w.contains("hermitmq.json");
+        assert!(loaded.warnings.iter().find(named).unwrap().contains(what));
+    }
+}
+
+#[test]
+fn zero_and_less_mean_the_default_as_in_the_original() {
+    let text = r#"{"storage": {"max_segment_mb": 0, "flush_interval_ms": -1, "data_dir": "",
+        "buffer_pool_size_kb": 0}, "security": {"max_payload_mb": 0}}"#;
+    let loaded = load("hermitmq.json", text, &[]).unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert_eq!(loaded.warnings.len(), 5, "{:?}", loaded.warnings);
+    assert!(loaded.warnings.iter().any(|w| {
+        w.starts_with("storage.flush_interval_ms (set by ")
+            && w.ends_with("is -1, which means the default, 500")
+    }));
+    assert_eq!(loaded.sources["storage.flush_interval_ms"], "default");
+    assert_eq!(load_env(&[("HERMITMQ_SERVER__PORT", "0")]).unwrap().config.server.port, 0);
+    let refused = lines(load_env(&[("HERMITMQ_TOPICS__DEFAULT_PARTITIONS", "0")]));
+    assert_eq!(
+        refused,
+        ["topics.default_partitions (set by HERMITMQ_TOPICS__DEFAULT_PARTITIONS): \
+             must be a whole number from 1 to 10000, not 0"]
+    );
+}
+
+#[test]
+fn an_unknown_key_is_named_with_its_layer_and_the_nearest() {
+    let result = load(
+        "a.toml",
+        "prot = 1\n[server]\nhots = 'x'\n[sever]\nport = 1\n[storage]\nzzz = 1\n[topics]",
+        &[("HERMITMQ_STORAGE__FLUSH_INTERVAL", "5"), ("HERMITMQ_server__port", "5")],
+    );
+    let lines = lines(result);
+    let has = |start: &str, end: &str| {
+        let found = lines.iter().any(|line| line.starts_with(start) && line.ends_with(end));
+        assert!(found, "{start} … {end}: {lines:#?}");
+    };
+    has("prot (set by TMP/", "a.toml): unknown key; did you mean server.port?");
+    has("server.hots (set by TMP/", "did you mean server.host?");
+    has("sever.port (set by TMP/", "did you mean server.port?");
+    has("storage.zzz (set by TMP/", "unknown key; `hermitmq config show` lists the keys");
+    has(
+        "storage.flush_interval (set by HERMITMQ_STORAGE__FLUSH_INTERVAL): ",
+        "did you mean storage.flush_interval_ms?",
+    );
+    has("HERMITMQ_server__port: must be upper-case: ", "HERMITMQ_SERVER__PORT");
+    assert_eq!(lines.len(), 6, "{lines:#?}");
+}
+
+#[test]
+fn wrong_types_and_impossible_values_are_all_reported() {
+    let result = load(
+        "a.toml",
+        "topics.auto_create = 'maybe'\ntelemetry.log_format = 'xml'\nstorage = 5\n\
+         server.port = 70000\ntopics.default_partitions = 7\n",
+        &[
+            ("HERMITMQ_SERVER__HANDSHAKE_TIMEOUT_SEC", "soon"),
+            ("HERMITMQ_SERVER__HOST", ""),
+            ("HERMITMQ_TELEMETRY__LOG_LEVEL", "hermitmq=loud"),
+            ("HERMITMQ_TELEMETRY__TRACE_SAMPLE_RATIO", "1.5"),
+            ("HERMITMQ_TOPICS__MAX_PARTITIONS", "6"),
+            ("HERMITMQ_SECURITY__MAX_PAYLOAD_MB", "4096"),
+        ],
+    );
+    let lines = lines(result);
+    for (start, end) in [
+        ("topics.auto_create (set by TMP/", "must be a boolean, not \"maybe\""),
+        ("telemetry.log_format (set by TMP/", "must be one of auto, text, json, not \"xml\""),
+        ("storage (set by TMP/", "this is a section with keys of its own, not 5"),
+        ("server.port (set by TMP/", "must be a whole number from 0 to 65535, not 70000"),
+        (
+            "server.handshake_timeout_sec (set by HERMITMQ_SERVER__HANDSHAKE_TIMEOUT_SEC)",
+            "must be a whole number from 1 to 3600, not \"soon\"",
+        ),
+        ("server.host (set by HERMITMQ_SERVER__HOST)", "0.0.0.0 listens on every address"),
+        ("telemetry.log_level (set by HERMITMQ_TELEMETRY__LOG_LEVEL)", "not \"hermitmq=loud\""),
+        ("telemetry.trace_sample_ratio (set by", "must be a number from 0.0 to 1.0, not 1.5"),
+        (
+            "topics.max_partitions (set by HERMITMQ_TOPICS__MAX_PARTITIONS)",
+            "topics.max_partitions (6) must be at least topics.default_partitions (7)",
+        ),
+        ("security.max_payload_mb (set by", "must be a whole number from 1 to 1024, not 4096"),
+    ] {
+        let found = lines.iter().any(|line| line.starts_with(start) && line.ends_with(end));
+        assert!(found, "{start} … {end}: {lines:#?}");
+    }
+    assert_eq!(lines.len(), 10, "{lines:#?}");
+}
+
+#[test]
+fn what_kubernetes_and_docker_inject_does_no_harm() {
+    let noise = [
+        ("HERMITMQ_PORT", "tcp://10.96.0.7:9092"),
+        ("HERMITMQ_SERVICE_HOST", "10.96.0.7"),
+        ("HERMITMQ_SERVICE_PORT", "9092"),
+        ("HERMITMQ_SERVICE_PORT_BROKER", "9092"),
+        ("HERMITMQ_PORT_9092_TCP", "tcp://10.96.0.7:9092"),
+        ("HERMITMQ_PORT_9092_TCP_PROTO", "tcp"),
+        ("HERMITMQ_NAME", "/web/hermitmq"),
+        ("HERMITMQ_ENV_HERMITMQ_SERVER__HOST", "0.0.0.0"),
+        ("HERMITMQ__X_SERVICE_HOST", "10.96.0.8"),
+        ("HERMITMQ_BROKER", "127.0.0.1:9092"),
+        ("OTHER_SERVER__PORT", "1"),
+    ];
+    let loaded = load_env(&noise).unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+}
+
+#[test]
+fn text_takes_the_type_of_its_key() {
+    let loaded = load_env(&[
+        ("HERMITMQ_STORAGE__DATA_DIR", "123"),
+        ("HERMITMQ_TOPICS__AUTO_CREATE", "false"),
+        ("HERMITMQ_TELEMETRY__TRACE_SAMPLE_RATIO", "1"),
+        ("HERMITMQ_TELEMETRY__TRACES", "stdout"),
+        ("HERMITMQ_TELEMETRY__LOG_FORMAT", "json"),
+        ("HERMITMQ_TELEMETRY__LOG_LEVEL", "info,hermitmq::storage=debug"),
+    ])
+    .unwrap()
+    .config;
+    assert_eq!(loaded.storage.data_dir, PathBuf::from("123"));
+    assert!(!loaded.topics.auto_create);
+    assert_eq!(loaded.telemetry.traces, Traces::Stdout);
+    assert_eq!(loaded.telemetry.log_format, LogFormat::Json);
+}
+
+#[test]
+fn files_that_cannot_be_read_are_reported_in_one_line() {
+    let missing = Sources { file: Some("/nonexistent/a.toml".into()), ..Sources::default() };
+    let error = Config::load(&missing).unwrap_err().to_string();
+    assert!(error.starts_with("/nonexistent/a.toml: cannot read it: No such file"), "{error}");
+    for (name, text, want) in [
+        ("a.toml", "[server]\nport = \n", "not valid TOML: line 2: "),
+        ("a.json", "{\"server\": ", "not valid JSON: EOF while parsing a value at line 1"),
+        ("a.yaml", "server:", "must end in .toml or .json"),
+    ] {
+        let lines = lines(load(name, text, &[]));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].contains(want), "{lines:?}");
+    }
+}
+
+#[test]
+fn the_shipped_file_lists_every_key_with_its_default() {
+    let shipped = include_str!("../../config/hermitmq.toml");
+    let is_setting = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line != "#";
+    let active: Vec<&str> =
+        shipped.lines().map(|line| if is_setting(line) { &line[1..] } else { line }).collect();
+    let listed: Dict = Toml::from_str(&active.join("\n")).unwrap();
+    let mut expected = flatten(&defaults().unwrap());
+    expected.retain(|_, value| !matches!(value, Value::Empty(..)));
+    let plain = |values: BTreeMap<String, Value>| -> Vec<String> {
+        values.iter().map(|(key, value)| format!("{key} = {}", super::shown(value))).collect()
+    };
+    assert_eq!(plain(flatten(&listed)), plain(expected));
+
+    let loaded = load("hermitmq.toml", shipped, &[]).unwrap();
+    assert_eq!(loaded.config, Config::default());
+    assert_eq!(loaded.warnings, Vec::<String>::new(), "as shipped it sets nothing");
+}
+
+#[test]
+fn every_range_is_of_a_key_that_exists_and_holds_its_default() {
+    for (key, default) in flatten(&defaults().unwrap()) {
+        let Some((min, max)) = super::keys::range(&key) else { continue };
+        if let Some(number) = default.to_u128() {
+            assert!((u128::from(min)..=u128::from(max)).contains(&number), "{key}");
+        }
+    }
+    let numbers = flatten(&defaults().unwrap())
+        .into_iter()
+        .filter(|(_, value)| value.to_u128().is_some() || matches!(value, Value::Empty(..)))
+        .map(|(key, _)| key);
+    let ranged = numbers.filter(|key| super::keys::range(key).is_some()).count();
+    assert_eq!(ranged, 14, "each whole-number key has its range");
+}

@@ -1,0 +1,284 @@
+//! The protocol state machine of one connection: bytes in, actions out. No sockets, no partitions.
+//!
+//! The reactor feeds it what has arrived and does what it says; so it is tested, and can be fuzzed, without either.
+
+use crate::metrics::CloseReason;
+use crate::protocol::{self, Ack, HANDSHAKE_LEN_MAX, Parsed, Request};
+use crate::record::{FrameLimits, Run, Scan, scan};
+
+use super::status;
+
+/// What a connection is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The handshake has not all arrived.
+    Handshake,
+    /// The handshake is being acted upon; what arrives meanwhile waits.
+    Opening,
+    /// Frames come in.
+    Producing,
+    /// Frames go out; what comes in means nothing.
+    Consuming,
+    /// Nothing more is read.
+    Closing,
+}
+
+/// A connection of protocol 1.0.
+#[derive(Debug)]
+pub struct Connection {
+    phase: Phase,
+    limits: FrameLimits,
+}
+
+/// What to do next.
+#[derive(Debug)]
+pub enum Action<'a> {
+    /// Keep what is left of the input; go on when there are at least `needed` bytes of it.
+    Read {
+        /// Bytes counted from the start of what is left.
+        needed: u64,
+    },
+    /// Find the partition, then say [`Connection::opened`].
+    Open(Request),
+    /// Store the run and answer with [`acks`].
+    Append(Run<'a>),
+    /// Keep what is left of the input and do not read more for now.
+    Wait,
+    /// Close the connection, after what was already answered has been sent.
+    Close(CloseReason),
+}
+
+/// An action, and how much of the input it takes.
+#[derive(Debug)]
+pub struct Step<'a> {
+    /// Bytes at the start of the input that are done with.
+    pub consumed: usize,
+    /// What to do.
+    pub action: Action<'a>,
+}
+
+/// What a connection turned out to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Opened {
+    /// It produces.
+    Producer,
+    /// It consumes.
+    Consumer,
+    /// Its commit is done: the answer is all there is.
+    Committed,
+}
+
+impl Connection {
+    /// A new connection, whose frames must keep within `limits`.
+    pub fn new(limits: FrameLimits) -> Self {
+        Self { phase: Phase::Handshake, limits }
+    }
+
+    /// Whether the handshake has not all arrived: what the handshake deadline is about.
+    pub fn in_handshake(&self) -> bool {
+        self.phase == Phase::Handshake
+    }
+
+    /// Takes what has arrived and not been consumed. Call again with the rest until it says `Read`, `Wait` or `Close`.
+    pub fn receive<'a>(&mut self, input: &'a mut [u8]) -> Step<'a> {
+        match self.phase {
+            Phase::Handshake => self.handshake(input),
+            Phase::Opening => Step { consumed: 0, action: Action::Wait },
+            Phase::Producing => self.frames(input),
+            Phase::Consuming => Step { consumed: input.len(), action: Action::Read { needed: 1 } },
+            Phase::Closing => Step { consumed: input.len(), action: Action::Wait },
+        }
+    }
+
+    fn handshake(&mut self, input: &mut [u8]) -> Step<'static> {
+        let error = match protocol::parse(input) {
+            Ok(Parsed::Complete(request, consumed)) => {
+                self.phase = Phase::Opening;
+                return Step { consumed, action: Action::Open(request) };
+            }
+            Ok(Parsed::Incomplete) => {
+                debug_assert!(input.len() < HANDSHAKE_LEN_MAX);
+                let needed = input.len() as u64 + 1;
+                return Step { consumed: 0, action: Action::Read { needed } };
+            }
+            Err(error) => error,
+        };
+        self.close(status::of_handshake(&error))
+    }
+
+    fn frames<'a>(&mut self, input: &'a mut [u8]) -> Step<'a> {
+        let found = scan(input, &self.limits);
+        match found {
+            Scan { frames: 0, rest: Ok(needed), .. } => {
+                Step { consumed: 0, action: Action::Read { needed } }
+            }
+            Scan { frames: 0, rest: Err(error), .. } => self.close(status::of_frame(&error)),
+            // Frames before a bad one are good. The next call comes to what follows them.
+            Scan { len, .. } => match Run::split(input, &found) {
+                (Some(run), _) => Step { consumed: len, action: Action::Append(run) },
+                (None, _) => Step { consumed: 0, action: Action::Wait },
+            },
+        }
+    }
+
+    fn close(&mut self, reason: CloseReason) -> Step<'static> {
+        self.phase = Phase::Closing;
+        Step { consumed: 0, action: Action::Close(reason) }
+    }
+
+    /// The request was carried out.
+    pub fn opened(&mut self, opened: Opened) {
+        debug_assert_eq!(self.phase, Phase::Opening);
+        self.phase = match opened {
+            Opened::Producer => Phase::Producing,
+            Opened::Consumer => Phase::Consuming,
+            Opened::Committed => Phase::Closing,
+        };
+    }
+
+    /// The peer will send no more, with `left` bytes not consumed. A reason if it left in the middle of something.
+    pub fn end_of_input(&self, left: usize) -> Option<CloseReason> {
+        let truncated = match self.phase {
+            Phase::Handshake | Phase::Producing => left > 0,
+            Phase::Opening | Phase::Consuming | Phase::Closing => false,
+        };
+        truncated.then_some(CloseReason::Truncated)
+    }
+}
+
+/// Appends the acks of a run to `out`, in order: the offsets it was given if it was stored, else `not_stored`.
+pub fn acks(run: &Run<'_>, stored: bool, out: &mut Vec<u8>) {
+    for (header, ..) in run.iter() {
+        let ack = if stored { Ack::stored(header.offset) } else { Ack::NOT_STORED };
+        out.extend_from_slice(&ack.to_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::model::TopicName;
+    use crate::protocol::ACK_LEN;
+    use crate::record::FrameBuilder;
+
+    const LIMITS: FrameLimits = FrameLimits { key_bytes: 64, payload_bytes: 512, record_count: 64 };
+
+    fn produce_bytes() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Request::Produce { topic: TopicName::parse("t").unwrap(), partition: 0 }.write(&mut bytes);
+        bytes
+    }
+
+    fn frame(payload: &[u8]) -> Vec<u8> {
+        let mut frame = Vec::new();
+        FrameBuilder::new(1).write(payload, &mut frame).unwrap();
+        frame
+    }
+
+    /// Feeds `chunks` as a reactor would; returns the payloads appended and the reason for closing.
+    fn feed(chunks: &[&[u8]]) -> (Vec<Vec<u8>>, Option<CloseReason>) {
+        let mut connection = Connection::new(LIMITS);
+        let (mut pending, mut payloads) = (Vec::new(), Vec::new());
+        for chunk in chunks {
+            pending.extend_from_slice(chunk);
+            loop {
+                let step = connection.receive(&mut pending);
+                let consumed = step.consumed;
+                let mut done = false;
+                let mut opened = false;
+                match step.action {
+                    Action::Read { .. } | Action::Wait => done = true,
+                    Action::Open(_) => opened = true,
+                    Action::Append(run) => {
+                        payloads.extend(run.iter().map(|(_, _, payload)| payload.to_vec()));
+                    }
+                    Action::Close(reason) => return (payloads, Some(reason)),
+                }
+                pending.drain(..consumed);
+                if opened {
+                    connection.opened(Opened::Producer);
+                }
+                if done {
+                    break;
+                }
+            }
+        }
+        let reason = connection.end_of_input(pending.len());
+        (payloads, reason)
+    }
+
+    #[test]
+    fn frames_sent_with_the_handshake_are_appended() {
+        let bytes = [produce_bytes(), frame(b"a"), frame(b"b")].concat();
+        assert_eq!(feed(&[&bytes]), (vec![b"a".to_vec(), b"b".to_vec()], None));
+    }
+
+    #[test]
+    fn good_frames_before_a_bad_one_are_appended_then_it_closes() {
+        let bytes = [produce_bytes(), frame(b"a"), vec![0x02; 40]].concat();
+        assert_eq!(feed(&[&bytes]), (vec![b"a".to_vec()], Some(CloseReason::BadMagic)));
+        let bytes = [produce_bytes(), frame(&[0; 513])].concat();
+        assert_eq!(feed(&[&bytes]), (vec![], Some(CloseReason::TooLarge)));
+    }
+
+    #[test]
+    fn leaving_in_the_middle_is_told_from_leaving() {
+        let bytes = [produce_bytes(), frame(b"abc")].concat();
+        assert_eq!(feed(&[&bytes[..bytes.len() - 1]]), (vec![], Some(CloseReason::Truncated)));
+        assert_eq!(feed(&[&bytes[..3]]), (vec![], Some(CloseReason::Truncated)));
+        assert_eq!(feed(&[]), (vec![], None));
+        assert_eq!(feed(&[&[9]]), (vec![], Some(CloseReason::UnknownRole)));
+    }
+
+    #[test]
+    fn what_a_consumer_sends_is_discarded_and_what_arrives_while_opening_is_kept() {
+        let mut connection = Connection::new(LIMITS);
+        let mut bytes = produce_bytes();
+        assert!(matches!(connection.receive(&mut bytes).action, Action::Open(_)));
+        let step = connection.receive(&mut bytes);
+        assert!(matches!((step.consumed, step.action), (0, Action::Wait)));
+        connection.opened(Opened::Consumer);
+        let step = connection.receive(&mut bytes);
+        assert!(matches!((step.consumed, step.action), (7, Action::Read { .. })));
+    }
+
+    #[test]
+    fn acks_follow_the_run() {
+        let mut bytes = [frame(b"a"), frame(b"b")].concat();
+        let mut run = Run::parse(&mut bytes, &LIMITS).unwrap();
+        run.assign_offsets(7, |_, _| ());
+        let mut out = Vec::new();
+        acks(&run, true, &mut out);
+        assert_eq!(out, [Ack::stored(7).to_bytes(), Ack::stored(8).to_bytes()].concat());
+        out.clear();
+        acks(&run, false, &mut out);
+        assert_eq!(out, [Ack::NOT_STORED.to_bytes(); 2].concat());
+        assert_eq!(out.len(), 2 * ACK_LEN);
+    }
+
+    proptest! {
+        /// However the stream is cut, the same frames come out.
+        #[test]
+        fn cuts_do_not_matter(payloads in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..12),
+                              cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..12)) {
+            let mut bytes = produce_bytes();
+            for payload in &payloads { bytes.extend(frame(payload)); }
+            let mut cuts: Vec<_> = cuts.iter().map(|c| c.index(bytes.len())).collect();
+            cuts.push(0);
+            cuts.push(bytes.len());
+            cuts.sort_unstable();
+            let chunks: Vec<&[u8]> = cuts.windows(2).map(|w| &bytes[w[0]..w[1]]).collect();
+            prop_assert_eq!(feed(&chunks), (payloads, None));
+        }
+
+        #[test]
+        fn garbage_never_panics(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8), role in 0u8..4) {
+            let mut chunks = chunks;
+            if let Some(first) = chunks.first_mut() { first.insert(0, role); }
+            let chunks: Vec<&[u8]> = chunks.iter().map(Vec::as_slice).collect();
+            let _ = feed(&chunks);
+        }
+    }
+}

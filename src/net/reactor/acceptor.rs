@@ -1,0 +1,132 @@
+//! Accepting connections, and going on to do so when descriptors run out.
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use mio::net::{TcpListener, TcpStream};
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use super::inbox::{Inbox, Message};
+use crate::metrics::Metrics;
+
+const LISTENER: Token = Token(0);
+const WAKER: Token = Token(1);
+
+/// Pause after accepting failed for want of something: without it, a listener that stays ready would spin.
+const BACK_OFF: Duration = Duration::from_millis(50);
+
+/// The thread that accepts; it hands connections to the reactors in turn.
+#[derive(Debug)]
+pub(super) struct Acceptor {
+    stop: Arc<AtomicBool>,
+    waker: Waker,
+    thread: JoinHandle<()>,
+}
+
+impl Acceptor {
+    pub(super) fn start(
+        mut listener: TcpListener,
+        reactors: Vec<Arc<Inbox>>,
+        metrics: Arc<Metrics>,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut accepting = Accepting {
+            poll,
+            listener,
+            reactors,
+            metrics,
+            next: 0,
+            reserve: reserve(),
+            stop: Arc::clone(&stop),
+        };
+        let thread =
+            thread::Builder::new().name("acceptor".to_owned()).spawn(move || accepting.run())?;
+        Ok(Self { stop, waker, thread })
+    }
+
+    /// Stops accepting and closes the listener.
+    pub(super) fn stop(self) {
+        self.stop.store(true, Ordering::Release);
+        if let Err(error) = self.waker.wake() {
+            tracing::error!(%error, "the acceptor could not be woken");
+            return;
+        }
+        let _ = self.thread.join();
+    }
+}
+
+struct Accepting {
+    poll: Poll,
+    listener: TcpListener,
+    reactors: Vec<Arc<Inbox>>,
+    metrics: Arc<Metrics>,
+    next: usize,
+    /// A descriptor to give up when there are none left, so that a waiting peer can be turned away.
+    reserve: Option<File>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Accepting {
+    fn run(&mut self) {
+        let mut events = Events::with_capacity(4);
+        while !self.stop.load(Ordering::Acquire) {
+            match self.poll.poll(&mut events, None) {
+                Ok(()) => self.accept_all(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    tracing::error!(%error, "waiting for connections failed");
+                    thread::sleep(BACK_OFF);
+                }
+            }
+        }
+    }
+
+    /// Accepts until nobody waits: readiness is told once.
+    fn accept_all(&mut self) {
+        while !self.stop.load(Ordering::Acquire) {
+            match self.listener.accept() {
+                Ok((stream, peer)) => self.hand_over(stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) if is_of_the_peer(&error) => {}
+                Err(error) => self.back_off(&error),
+            }
+        }
+    }
+
+    fn hand_over(&mut self, stream: TcpStream, peer: SocketAddr) {
+        self.metrics.accepted.inc();
+        if let Some(reactor) = self.reactors.get(self.next) {
+            reactor.send(Message::Accepted(stream, peer));
+        }
+        self.next = (self.next + 1) % self.reactors.len().max(1);
+    }
+
+    /// Out of descriptors or memory: turns one waiting peer away, so that it does not hang, and pauses.
+    fn back_off(&mut self, error: &io::Error) {
+        self.metrics.accept_errors.inc();
+        tracing::warn!(%error, "cannot accept connections for now");
+        if self.reserve.take().is_some() {
+            drop(self.listener.accept());
+        }
+        thread::sleep(BACK_OFF);
+        self.reserve = reserve();
+    }
+}
+
+/// Errors that only the connection being accepted is to blame for.
+fn is_of_the_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+}
+
+fn reserve() -> Option<File> {
+    File::open("/dev/null").ok()
+}

@@ -1,0 +1,115 @@
+//! What other threads tell a reactor.
+
+use std::cell::Cell;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use mio::Waker;
+use mio::net::TcpStream;
+use parking_lot::Mutex;
+
+use super::session::Session;
+use crate::broker::{WaiterId, Wake};
+use crate::net::open::{Refused, Target};
+
+thread_local! {
+    /// The reactor that this thread is, if it is one.
+    static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Names a connection of a reactor: its slot in the low half, the slot's generation in the high half, so that what is
+/// meant for a closed connection never reaches its successor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Key(pub(super) u64);
+
+impl Key {
+    pub(super) fn new(slot: usize, generation: u32) -> Self {
+        debug_assert!(u32::try_from(slot).is_ok());
+        Self(u64::from(generation) << 32 | slot as u64 & u64::from(u32::MAX))
+    }
+
+    pub(super) fn slot(self) -> usize {
+        usize::try_from(self.0 & u64::from(u32::MAX)).unwrap_or(usize::MAX)
+    }
+}
+
+/// Something a reactor is told.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// A new connection.
+    Accepted(TcpStream, SocketAddr),
+    /// A producer whose partition belongs to this reactor.
+    Moved(Box<Session>),
+    /// A worker has done what a handshake asked for.
+    Opened(Key, Box<Result<Target, Refused>>),
+    /// Finish what was received, then end; at the latest at this time.
+    Stop(Instant),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Mail {
+    pub(super) messages: Vec<Message>,
+    pub(super) wakes: Vec<WaiterId>,
+}
+
+impl Mail {
+    fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.wakes.is_empty()
+    }
+}
+
+/// The way into a reactor from other threads. The first message wakes it; those that come before it looks do not.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    reactor: usize,
+    mail: Mutex<Mail>,
+    waker: Waker,
+}
+
+impl Inbox {
+    pub(super) fn new(reactor: usize, waker: Waker) -> Arc<Self> {
+        Arc::new(Self { reactor, mail: Mutex::default(), waker })
+    }
+
+    /// Says that the calling thread is this inbox's reactor.
+    pub(super) fn own(&self) {
+        CURRENT.set(Some(self.reactor));
+    }
+
+    pub(super) fn send(&self, message: Message) {
+        self.put(|mail| mail.messages.push(message));
+    }
+
+    fn put(&self, add: impl FnOnce(&mut Mail)) {
+        let was_empty = {
+            let mut mail = self.mail.lock();
+            let was_empty = mail.is_empty();
+            add(&mut mail);
+            was_empty
+        };
+        // A reactor looks into its own inbox before it sleeps.
+        if was_empty
+            && CURRENT.get() != Some(self.reactor)
+            && let Err(error) = self.waker.wake()
+        {
+            tracing::error!(reactor = self.reactor, %error, "a reactor could not be woken");
+        }
+    }
+
+    /// Takes the mail, leaving the empty `mail` in its place.
+    pub(super) fn take(&self, mail: &mut Mail) {
+        debug_assert!(mail.is_empty());
+        std::mem::swap(&mut *self.mail.lock(), mail);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.mail.lock().is_empty()
+    }
+}
+
+impl Wake for Inbox {
+    fn wake(&self, waiter: WaiterId) {
+        self.put(|mail| mail.wakes.push(waiter));
+    }
+}

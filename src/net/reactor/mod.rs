@@ -1,0 +1,272 @@
+//! Reactors: one thread each, with its own poll and its own connections.
+//!
+//! A connection begins on whichever reactor is next. A producer moves to the reactor of its partition, so that a
+//! partition's appends do not contend; a consumer stays where it is. Registration is edge-triggered: each session
+//! remembers what its socket is ready for, and is driven until it is not or its turn is over.
+
+mod acceptor;
+mod context;
+mod inbox;
+mod plane;
+mod receive;
+mod send;
+mod session;
+mod worker;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use mio::event::Event;
+use mio::net::TcpStream;
+use mio::{Events, Interest, Poll, Token};
+use slab::Slab;
+
+use self::context::Context;
+use self::inbox::{Key, Mail, Message};
+use self::session::{Role, Session, Verdict};
+use super::connection::Connection;
+use super::sys;
+use crate::metrics::CloseReason;
+
+pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
+
+const WAKER: Token = Token(usize::MAX);
+const EVENTS: usize = 1024;
+
+/// One reactor.
+struct Reactor {
+    poll: Poll,
+    sessions: Slab<Session>,
+    generation: u32,
+    /// Sessions that can go on but have had their turn.
+    again: VecDeque<Key>,
+    /// Handshake deadlines, in order: they all have the same time.
+    deadlines: VecDeque<(Instant, Key)>,
+    handshake_timeout: Duration,
+    /// When to end, with whatever is still open.
+    stop_at: Option<Instant>,
+    inboxes: Vec<std::sync::Arc<inbox::Inbox>>,
+    cx: Context,
+}
+
+impl Reactor {
+    /// Runs until it is told to stop; returns the connections it had to break off.
+    fn run(mut self) -> usize {
+        self.cx.inbox.own();
+        let mut events = Events::with_capacity(EVENTS);
+        let mut mail = Mail::default();
+        loop {
+            self.read_mail(&mut mail);
+            self.take_turns();
+            if self.is_done() {
+                return self.sessions.len();
+            }
+            if let Err(error) = self.poll.poll(&mut events, self.timeout())
+                && error.kind() != io::ErrorKind::Interrupted
+            {
+                tracing::error!(reactor = self.cx.reactor, %error, "waiting for events failed");
+            }
+            for event in &events {
+                self.event(event);
+            }
+            self.expire_handshakes();
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        let late = self.stop_at.is_some_and(|at| Instant::now() >= at);
+        self.cx.stopping && (late || self.sessions.is_empty() && self.cx.inbox.is_empty())
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        if !self.again.is_empty() || !self.cx.inbox.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let first = self.deadlines.front().map(|(at, _)| *at);
+        let next = [first, self.stop_at].into_iter().flatten().min();
+        next.map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    fn event(&mut self, event: &Event) {
+        if event.token() == WAKER {
+            return;
+        }
+        let key = Key(event.token().0 as u64);
+        if let Some(session) = self.session(key) {
+            // Errors and hang-ups show when reading.
+            session.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+            session.writable |= event.is_writable() || event.is_error();
+            // One that waits for its turn gets no extra one.
+            if !session.queued {
+                self.drive(key);
+            }
+        }
+    }
+
+    fn session(&mut self, key: Key) -> Option<&mut Session> {
+        self.sessions.get_mut(key.slot()).filter(|session| session.key == key)
+    }
+
+    fn read_mail(&mut self, mail: &mut Mail) {
+        self.cx.inbox.take(mail);
+        for message in mail.messages.drain(..) {
+            match message {
+                Message::Accepted(stream, peer) => self.accepted(stream, peer),
+                Message::Moved(session) => self.insert(*session),
+                Message::Opened(key, result) => {
+                    if let Some(session) =
+                        self.sessions.get_mut(key.slot()).filter(|s| s.key == key)
+                    {
+                        let verdict = session.opened(*result, &self.cx);
+                        self.apply(key, verdict);
+                    }
+                }
+                Message::Stop(at) => self.stop(at),
+            }
+        }
+        for waiter in mail.wakes.drain(..) {
+            let key = Key(waiter.0);
+            if let Some(session) = self.session(key) {
+                session.woken();
+                session.memory();
+                self.drive(key);
+            }
+        }
+    }
+
+    /// Gives each session that can go on one turn.
+    fn take_turns(&mut self) {
+        for _ in 0..self.again.len() {
+            let Some(key) = self.again.pop_front() else { return };
+            if let Some(session) = self.session(key) {
+                session.queued = false;
+                self.drive(key);
+            }
+        }
+    }
+
+    fn accepted(&mut self, stream: TcpStream, peer: SocketAddr) {
+        if let Err(error) = sys::configure(&stream) {
+            // The peer may be gone already; reading will tell.
+            tracing::debug!(%peer, %error, "socket options not set");
+        }
+        self.cx.metrics.connections.inc();
+        let session = Session::new(stream, peer, Connection::new(self.cx.limits));
+        self.insert(session);
+    }
+
+    /// Takes a new session, or one from another reactor.
+    fn insert(&mut self, mut session: Session) {
+        self.generation = self.generation.wrapping_add(1);
+        let entry = self.sessions.vacant_entry();
+        let key = Key::new(entry.key(), self.generation);
+        session.key = key;
+        // Readiness from before the registration is told again.
+        session.readable = true;
+        session.writable = true;
+        session.queued = false;
+        let token = Token(usize::try_from(key.0).unwrap_or(usize::MAX));
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let in_handshake = session.connection.in_handshake();
+        let registered = self.poll.registry().register(&mut session.stream, token, interest);
+        entry.insert(session);
+        if let Err(error) = registered {
+            tracing::warn!(%error, "connection not registered");
+            return self.close(key, None);
+        }
+        if in_handshake {
+            self.deadlines.push_back((Instant::now() + self.handshake_timeout, key));
+        }
+        self.drive(key);
+        if self.cx.stopping {
+            self.finish(key);
+        }
+    }
+
+    fn drive(&mut self, key: Key) {
+        if let Some(session) = self.sessions.get_mut(key.slot()).filter(|s| s.key == key) {
+            let verdict = session.drive(&mut self.cx);
+            self.apply(key, verdict);
+        }
+    }
+
+    fn apply(&mut self, key: Key, verdict: Verdict) {
+        match verdict {
+            Verdict::Keep => {}
+            Verdict::Again => self.queue(key),
+            Verdict::Close(reason) => self.close(key, reason),
+            Verdict::Move(reactor) => self.hand_over(key, reactor),
+        }
+    }
+
+    fn queue(&mut self, key: Key) {
+        if let Some(session) = self.session(key)
+            && !std::mem::replace(&mut session.queued, true)
+        {
+            self.again.push_back(key);
+        }
+    }
+
+    fn close(&mut self, key: Key, reason: Option<CloseReason>) {
+        let mut session = self.sessions.remove(key.slot());
+        session.leave(&self.cx);
+        self.cx.metrics.connections.dec();
+        let peer = session.peer;
+        match reason {
+            Some(reason) => {
+                self.cx.metrics.closed.inc(reason);
+                tracing::debug!(%peer, reason = reason.label(), "connection closed by the broker");
+            }
+            None => tracing::debug!(%peer, "connection ended"),
+        }
+    }
+
+    fn hand_over(&mut self, key: Key, reactor: usize) {
+        let mut session = self.sessions.remove(key.slot());
+        let deregistered = self.poll.registry().deregister(&mut session.stream);
+        match (deregistered, self.inboxes.get(reactor)) {
+            (Ok(()), Some(inbox)) => inbox.send(Message::Moved(Box::new(session))),
+            _ => self.cx.metrics.connections.dec(),
+        }
+    }
+
+    fn expire_handshakes(&mut self) {
+        let now = Instant::now();
+        while let Some(&(at, key)) = self.deadlines.front() {
+            if at > now {
+                break;
+            }
+            self.deadlines.pop_front();
+            if self.session(key).is_some_and(|session| session.connection.in_handshake()) {
+                self.close(key, Some(CloseReason::HandshakeTimeout));
+            }
+        }
+    }
+
+    /// Begins to end.
+    fn stop(&mut self, at: Instant) {
+        self.cx.stopping = true;
+        self.stop_at = Some(at);
+        let keys: Vec<Key> = self.sessions.iter().map(|(_, session)| session.key).collect();
+        for key in keys {
+            self.finish(key);
+        }
+    }
+
+    /// Gives a producer one more turn for what it has sent, and closes the session once its answers are out.
+    fn finish(&mut self, key: Key) {
+        if let Some(session) = self.session(key)
+            && matches!(session.role, Role::Producer(_))
+        {
+            session.readable = true;
+            self.drive(key);
+        }
+        match self.session(key) {
+            Some(session) if session.out.is_empty() => self.close(key, None),
+            Some(session) => session.closing = Some(None),
+            None => {}
+        }
+    }
+}

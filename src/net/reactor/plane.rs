@@ -1,0 +1,202 @@
+//! Starting and stopping the data plane.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use mio::net::TcpListener;
+use mio::{Poll, Waker};
+use slab::Slab;
+
+use super::acceptor::Acceptor;
+use super::context::{Context, READ_BUFFER};
+use super::inbox::{Inbox, Message};
+use super::worker::Workers;
+use super::{Reactor, WAKER};
+use crate::broker::{Broker, Wake};
+use crate::model::limits;
+use crate::net::budget::Budget;
+use crate::net::{Options, SecurityOptions};
+use crate::record::FrameLimits;
+
+/// Connections waiting to be accepted, at most.
+const BACKLOG: i32 = 1024;
+
+/// The data plane could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// The host name has no address.
+    #[error("cannot listen on {host}: {source}; check server.host")]
+    Resolve {
+        /// As configured.
+        host: String,
+        /// What the resolver said.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error("cannot listen on {addr}: {source}; {hint}")]
+    Listen {
+        /// The address.
+        addr: SocketAddr,
+        /// What the operating system said.
+        source: io::Error,
+        /// What to do.
+        hint: &'static str,
+    },
+    /// A thread or its poll could not be set up.
+    #[error("cannot start a reactor: {0}")]
+    Reactor(#[from] io::Error),
+}
+
+/// A port that was taken, whose connections are not accepted yet.
+#[derive(Debug)]
+pub struct Listener {
+    listener: TcpListener,
+    addr: SocketAddr,
+}
+
+impl Listener {
+    /// Listens on the configured address. Connections wait until [`DataPlane::start`].
+    pub fn bind(options: &Options) -> Result<Self, ListenError> {
+        let host = &options.host;
+        let resolve = |source| ListenError::Resolve { host: host.clone(), source };
+        let mut addrs = (host.as_str(), options.port).to_socket_addrs().map_err(resolve)?;
+        let addr = addrs.next().ok_or_else(|| resolve(io::ErrorKind::NotFound.into()))?;
+        let listener = bind(addr).map_err(|source| ListenError::Listen {
+            addr,
+            hint: hint(&source),
+            source,
+        })?;
+        let addr = listener.local_addr()?;
+        Ok(Self { listener, addr })
+    }
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "another program listens there; stop it, or choose another port with --port"
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need a privilege; choose another with --port"
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address; check --host",
+        _ => "check --host and --port",
+    }
+}
+
+/// The running data plane.
+#[derive(Debug)]
+pub struct DataPlane {
+    addr: SocketAddr,
+    acceptor: Acceptor,
+    reactors: Vec<(Arc<Inbox>, JoinHandle<usize>)>,
+    workers: Workers,
+}
+
+/// How the data plane ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StopReport {
+    /// Connections that had not taken their answers in time.
+    pub broken_off: usize,
+}
+
+impl DataPlane {
+    /// Starts the threads. When this returns, connections are accepted.
+    pub fn start(
+        listener: Listener,
+        options: &Options,
+        security: &SecurityOptions,
+        broker: &Arc<Broker>,
+    ) -> Result<Self, ListenError> {
+        let Listener { listener, addr } = listener;
+        let (workers, jobs) = Workers::start(broker)?;
+        let count = reactor_count(options);
+        let mut polls = Vec::new();
+        for number in 0..count {
+            let poll = Poll::new()?;
+            let waker = Waker::new(poll.registry(), WAKER)?;
+            polls.push((poll, Inbox::new(number, waker)));
+        }
+        let inboxes: Vec<_> = polls.iter().map(|(_, inbox)| Arc::clone(inbox)).collect();
+        let budget = Budget::new(u64::from(security.receive_memory_mb) * limits::MIB);
+        let payload_bytes = u64::from(security.max_payload_mb) * limits::MIB;
+        let mut reactors = Vec::new();
+        for (number, (poll, inbox)) in polls.into_iter().enumerate() {
+            let wake: Arc<dyn Wake> = Arc::<Inbox>::clone(&inbox);
+            let reactor = Reactor {
+                poll,
+                sessions: Slab::new(),
+                generation: 0,
+                again: std::collections::VecDeque::new(),
+                deadlines: std::collections::VecDeque::new(),
+                handshake_timeout: Duration::from_secs(options.handshake_timeout_sec.into()),
+                stop_at: None,
+                inboxes: inboxes.clone(),
+                cx: Context {
+                    reactor: number,
+                    reactors: count,
+                    broker: Arc::clone(broker),
+                    metrics: Arc::clone(broker.metrics()),
+                    limits: FrameLimits::incoming(u32::try_from(payload_bytes).unwrap_or(u32::MAX)),
+                    budget: Arc::clone(&budget),
+                    jobs: jobs.clone(),
+                    inbox: Arc::clone(&inbox),
+                    wake,
+                    buf: vec![0; READ_BUFFER],
+                    acks: Vec::new(),
+                    stopping: false,
+                },
+            };
+            let name = format!("reactor-{number}");
+            reactors.push((inbox, thread::Builder::new().name(name).spawn(move || reactor.run())?));
+        }
+        let acceptor = Acceptor::start(listener, inboxes, Arc::clone(broker.metrics()))?;
+        Ok(Self { addr, acceptor, reactors, workers })
+    }
+
+    /// The address listened on.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Number of reactors.
+    pub fn reactors(&self) -> usize {
+        self.reactors.len()
+    }
+
+    /// Stops accepting, answers what was received, closes every connection, and ends the threads. What is not done by
+    /// `timeout` is broken off.
+    pub fn stop(self, timeout: Duration) -> StopReport {
+        let at = Instant::now() + timeout;
+        self.acceptor.stop();
+        for (inbox, _) in &self.reactors {
+            inbox.send(Message::Stop(at));
+        }
+        let broken_off =
+            self.reactors.into_iter().map(|(_, thread)| thread.join().unwrap_or(0)).sum();
+        self.workers.join();
+        StopReport { broken_off }
+    }
+}
+
+fn reactor_count(options: &Options) -> usize {
+    match options.reactors {
+        0 => thread::available_parallelism().map_or(1, usize::from),
+        count => count as usize,
+    }
+    .min(limits::REACTORS_MAX)
+}
+
+fn bind(addr: SocketAddr) -> io::Result<TcpListener> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let socket = Socket::new(Domain::for_address(addr), Type::STREAM, Some(Protocol::TCP))?;
+    // A restart must not wait for old connections; two listeners at once are refused all the same.
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&addr.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(TcpListener::from_std(socket.into()))
+}

@@ -1,0 +1,205 @@
+//! One connection on a reactor: its socket, its protocol state, and what it is about.
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use mio::net::TcpStream;
+
+use super::context::Context;
+use super::inbox::Key;
+use super::receive::Large;
+use crate::broker::{Cursor, Partition, WaiterId};
+use crate::metrics::CloseReason;
+use crate::net::connection::{Connection, Opened};
+use crate::net::open::{Refused, Target};
+use crate::protocol::COMMIT_ACK;
+
+/// What to do with a session after it was driven.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Leave it: it waits for its socket, a partition or memory.
+    Keep,
+    /// It has used up its turn and can go on: others first.
+    Again,
+    /// Close it; a reason if the broker chose to.
+    Close(Option<CloseReason>),
+    /// Hand it to the reactor of its partition.
+    Move(usize),
+}
+
+/// What the connection is about, once it is known.
+#[derive(Debug)]
+pub(super) enum Role {
+    Unknown,
+    Producer(Arc<Partition>),
+    Consumer { partition: Arc<Partition>, cursor: Cursor, parked: bool },
+    Committed,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) stream: TcpStream,
+    pub(super) peer: SocketAddr,
+    pub(super) key: Key,
+    pub(super) connection: Connection,
+    pub(super) role: Role,
+    /// Received and not consumed: the start of a handshake or of a small frame.
+    pub(super) pending: Vec<u8>,
+    /// `pending` may hold something complete.
+    pub(super) pending_new: bool,
+    /// A frame being collected in memory of its own.
+    pub(super) large: Option<Large>,
+    /// Not read until another connection gives memory back.
+    pub(super) awaits_memory: bool,
+    /// Answers that the socket did not take, from `out_at` on.
+    pub(super) out: Vec<u8>,
+    pub(super) out_at: usize,
+    /// The socket may have something to read, as far as is known.
+    pub(super) readable: bool,
+    /// The socket may take something, as far as is known.
+    pub(super) writable: bool,
+    /// The peer sends no more.
+    pub(super) ended: bool,
+    /// Waits for its turn.
+    pub(super) queued: bool,
+    /// Close once the answers are out.
+    pub(super) closing: Option<Option<CloseReason>>,
+}
+
+impl Session {
+    pub(super) fn new(stream: TcpStream, peer: SocketAddr, connection: Connection) -> Self {
+        Self {
+            stream,
+            peer,
+            key: Key(0),
+            connection,
+            role: Role::Unknown,
+            pending: Vec::new(),
+            pending_new: false,
+            large: None,
+            awaits_memory: false,
+            out: Vec::new(),
+            out_at: 0,
+            readable: true,
+            writable: true,
+            ended: false,
+            queued: false,
+            closing: None,
+        }
+    }
+
+    pub(super) fn waiter(&self) -> WaiterId {
+        WaiterId(self.key.0)
+    }
+
+    /// Does all that can be done now, within a turn.
+    pub(super) fn drive(&mut self, cx: &mut Context) -> Verdict {
+        if let Err(verdict) = self.send_answers() {
+            return verdict;
+        }
+        if let Some(reason) = self.closing {
+            return Verdict::Close(reason);
+        }
+        match self.role {
+            Role::Consumer { .. } => self.drive_consumer(cx),
+            Role::Committed => Verdict::Close(None),
+            Role::Unknown | Role::Producer(_) => self.drive_input(cx),
+        }
+    }
+
+    /// Takes what a handshake asked for, or the refusal.
+    pub(super) fn opened(&mut self, result: Result<Target, Refused>, cx: &Context) -> Verdict {
+        let target = match result {
+            Ok(target) => target,
+            Err(refused) => {
+                tracing::debug!(peer = %self.peer, detail = refused.detail, "request refused");
+                return Verdict::Close(Some(refused.reason));
+            }
+        };
+        self.pending_new = !self.pending.is_empty();
+        match target {
+            Target::Producer(partition) => {
+                self.connection.opened(Opened::Producer);
+                tracing::debug!(peer = %self.peer, partition = %partition.name(), "producer");
+                let home = partition.ordinal() % cx.reactors;
+                self.role = Role::Producer(partition);
+                if home == cx.reactor { Verdict::Again } else { Verdict::Move(home) }
+            }
+            Target::Consumer(partition, cursor) => {
+                self.connection.opened(Opened::Consumer);
+                tracing::debug!(peer = %self.peer, partition = %partition.name(), "consumer");
+                self.role = Role::Consumer { partition, cursor, parked: false };
+                Verdict::Again
+            }
+            Target::Committed => {
+                self.connection.opened(Opened::Committed);
+                self.role = Role::Committed;
+                match self.answer(&COMMIT_ACK) {
+                    Ok(()) => Verdict::Again,
+                    Err(verdict) => verdict,
+                }
+            }
+        }
+    }
+
+    /// Sends an answer, or as much of it as the socket takes; the rest is kept, and nothing is read until it is out.
+    pub(super) fn answer(&mut self, bytes: &[u8]) -> Result<(), Verdict> {
+        debug_assert!(self.out.is_empty(), "nothing is read while answers wait");
+        let sent = match write_some(&self.stream, bytes) {
+            Ok(sent) => sent,
+            Err(_) => return Err(Verdict::Close(None)),
+        };
+        if sent < bytes.len() {
+            self.writable = false;
+            self.out.extend_from_slice(&bytes[sent..]);
+        }
+        Ok(())
+    }
+
+    /// Sends what was kept of the answers. `Err(Keep)` while some is left.
+    fn send_answers(&mut self) -> Result<(), Verdict> {
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        if !self.writable {
+            return Err(Verdict::Keep);
+        }
+        match write_some(&self.stream, &self.out[self.out_at..]) {
+            Ok(sent) => self.out_at += sent,
+            Err(_) => return Err(Verdict::Close(None)),
+        }
+        if self.out_at < self.out.len() {
+            self.writable = false;
+            return Err(Verdict::Keep);
+        }
+        // Given back: a client that was slow once does not hold memory for ever.
+        self.out = Vec::new();
+        self.out_at = 0;
+        Ok(())
+    }
+
+    /// Ends the session's business with its partition.
+    pub(super) fn leave(&mut self, cx: &Context) {
+        let waiter = self.waiter();
+        if let Role::Consumer { partition, parked: true, .. } = &self.role {
+            partition.unpark(&cx.wake, waiter);
+        }
+    }
+}
+
+/// Writes until the socket takes no more; returns the bytes written.
+fn write_some(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    let mut sent = 0;
+    while sent < bytes.len() {
+        match stream.write(&bytes[sent..]) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(n) => sent += n,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(sent)
+}

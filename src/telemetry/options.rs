@@ -1,0 +1,74 @@
+//! What an operator can set about logs and traces.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use tracing_subscriber::EnvFilter;
+
+/// Section `telemetry` of the configuration.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Options {
+    /// What is logged: a level, or directives such as `info,hermitmq::storage=debug`.
+    #[serde(deserialize_with = "filter")]
+    pub log_level: String,
+    /// The form of the log lines.
+    pub log_format: LogFormat,
+    /// Where trace spans go.
+    pub traces: Traces,
+    /// Share of the traces that is kept, from 0.0 to 1.0. A trace begun elsewhere keeps the decision made there.
+    #[serde(deserialize_with = "ratio")]
+    pub trace_sample_ratio: f64,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            log_level: "info".to_owned(),
+            log_format: LogFormat::Auto,
+            traces: Traces::Off,
+            trace_sample_ratio: 1.0,
+        }
+    }
+}
+
+/// The form of the log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Text on a terminal, JSON lines otherwise.
+    Auto,
+    /// One readable line for each event.
+    Text,
+    /// One JSON object for each event, its message and fields at the top level.
+    Json,
+}
+
+/// Where trace spans go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Traces {
+    /// Nowhere; nothing is recorded.
+    Off,
+    /// To standard output as text, to look at while developing.
+    Stdout,
+}
+
+fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    match EnvFilter::try_new(&text) {
+        Ok(_) => Ok(text),
+        Err(_) => Err(D::Error::custom(format!(
+            "must be error, warn, info, debug, trace or off, or directives such as \
+             \"info,hermitmq::storage=debug\", not {text:?}"
+        ))),
+    }
+}
+
+fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let ratio = f64::deserialize(deserializer)?;
+    if (0.0..=1.0).contains(&ratio) {
+        Ok(ratio)
+    } else {
+        Err(D::Error::custom(format!("must be a number from 0.0 to 1.0, not {ratio:?}")))
+    }
+}

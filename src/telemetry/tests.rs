@@ -1,0 +1,73 @@
+//! Lines and spans as they come out.
+
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex};
+
+use tracing_subscriber::Registry;
+use tracing_subscriber::layer::SubscriberExt as _;
+
+use super::{LogFormat, Options, Traces, logs, traces};
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn logged(json: bool, ansi: bool) -> String {
+    let sink = Sink::default();
+    let writer = sink.clone();
+    let layer = logs::layer_to(json, ansi, move || writer.clone());
+    tracing::subscriber::with_default(Registry::default().with(layer), || {
+        let _span = tracing::info_span!("outer", id = 7).entered();
+        tracing::warn!(topic = "orders", offset = 5, "a torn tail was cut");
+    });
+    let bytes = sink.0.lock().unwrap().clone();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_json_line_has_its_message_and_fields_at_the_top() {
+    let line: serde_json::Value = serde_json::from_str(&logged(true, false)).unwrap();
+    assert_eq!(line["message"], "a torn tail was cut");
+    assert_eq!(line["level"], "WARN");
+    assert_eq!(line["topic"], "orders");
+    assert_eq!(line["offset"], 5);
+    assert_eq!(line["span"]["name"], "outer");
+    assert!(line["timestamp"].as_str().unwrap().ends_with('Z'));
+}
+
+#[test]
+fn text_has_colours_only_when_asked() {
+    let plain = logged(false, false);
+    assert!(plain.contains("a torn tail was cut") && plain.contains("orders"), "{plain}");
+    assert_eq!(plain.lines().count(), 1);
+    assert!(!plain.contains('\x1b'), "{plain}");
+    assert!(logged(false, true).contains('\x1b'));
+}
+
+#[test]
+fn auto_is_text_on_a_terminal_only() {
+    assert!(logs::is_json(LogFormat::Auto, false));
+    assert!(!logs::is_json(LogFormat::Auto, true));
+    assert!(!logs::is_json(LogFormat::Text, false));
+    assert!(logs::is_json(LogFormat::Json, true));
+}
+
+#[test]
+fn traces_exist_only_when_on() {
+    assert!(traces::provider(&Options::default()).is_none());
+    let on = Options { traces: Traces::Stdout, ..Options::default() };
+    let provider = traces::provider(&on).unwrap();
+    let subscriber = Registry::default().with(traces::layer(&provider));
+    tracing::subscriber::with_default(subscriber, || {
+        tracing::info_span!("request").in_scope(|| tracing::info!("inside"));
+    });
+    drop(traces::Guard::of(provider));
+}
