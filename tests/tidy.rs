@@ -176,6 +176,15 @@ fn double_colon(tokens: &[Token], at: usize) -> bool {
     text_at(tokens, at) == ":" && text_at(tokens, at + 1) == ":"
 }
 
+/// Whether the word at `at` is not the continuation of something: `a::word`, `a.word`.
+fn begins_path(tokens: &[Token], at: usize) -> bool {
+    let after_path = at >= 2 && double_colon(tokens, at - 2);
+    // A single dot: `0..crate::MAX` is a range.
+    let dot = |back: usize| at >= back && tokens[at - back].text == ".";
+    let after_dot = dot(1) && !dot(2);
+    !after_path && !after_dot
+}
+
 /// The paths of the tree that begins at `at` (`a::b`, `{a, b::{c, d}}`), each with its line. Returns where it ends.
 fn paths(
     tokens: &[Token],
@@ -222,8 +231,7 @@ fn crate_paths(tokens: &[Token], depth: usize) -> Vec<(Vec<String>, usize)> {
     let mut at = 0;
     while at < tokens.len() {
         let goes_on = double_colon(tokens, at + 1);
-        // In `a::crate` or `x.super` the word is part of something else.
-        let begins = at == 0 || !(tokens[at - 1].text == ":" || tokens[at - 1].text == ".");
+        let begins = begins_path(tokens, at);
         let mut glob = true;
         let root = match tokens[at].text.as_str() {
             "crate" | "hermitmq" if goes_on && begins => Some(at + 3),
@@ -278,25 +286,49 @@ fn check_imports(path: &str, text: &str) -> Vec<String> {
     let Some((_, allowed)) = LAYERS.iter().find(|(name, _)| *name == module) else {
         return vec![format!("{path}:1: module {module} is not in the import table")];
     };
+    let tokens = tokens(text);
     let mut found = Vec::new();
-    for (target, line) in crate_paths(&tokens(text), depth(path)) {
+    for (target, line) in crate_paths(&tokens, depth(path)) {
         let first = target[0].as_str();
-        let known = LAYERS.iter().any(|(name, _)| *name == first);
-        let last = target.last().map_or("", String::as_str);
-        let fits = |rule: &&str| match rule.split_once("::") {
-            None => *rule == first,
-            Some(("*", item)) => known && target.len() == 2 && item == last,
-            Some((owner, part)) => {
-                owner == first && target.get(1).map(String::as_str) == Some(part)
+        let whole = target.len() == 1 && !allowed.contains(&first);
+        let in_parts = allowed.iter().any(|rule| {
+            rule.split_once("::").is_some_and(|(owner, _)| owner == "*" || owner == first)
+        });
+        // `use crate::net;` where only parts of it are allowed: what counts is what is then used of it.
+        let targets = if whole && in_parts { uses(&tokens, first) } else { Vec::new() };
+        let targets = if targets.is_empty() { vec![(target.clone(), line)] } else { targets };
+        for (target, line) in targets {
+            if !may_import(module, allowed, &target) {
+                found.push(format!("{path}:{line}: {module} may not import {}", target.join("::")));
             }
-        };
-        let own = first == module || (first == "self" && target.len() == 1);
-        // Items of `lib.rs` itself are nobody's layer; `crate::*` would be everybody's.
-        if (known || first == "*") && !own && !allowed.iter().any(fits) {
-            found.push(format!("{path}:{line}: {module} may not import {}", target.join("::")));
         }
     }
     found
+}
+
+/// Every path `name::…` in the file that begins with an imported module's name.
+fn uses(tokens: &[Token], name: &str) -> Vec<(Vec<String>, usize)> {
+    let mut out = Vec::new();
+    for at in 0..tokens.len() {
+        if begins_path(tokens, at) && tokens[at].text == name && double_colon(tokens, at + 1) {
+            paths(tokens, at, &[], &mut out);
+        }
+    }
+    out
+}
+
+fn may_import(module: &str, allowed: &[&str], target: &[String]) -> bool {
+    let first = target[0].as_str();
+    let known = LAYERS.iter().any(|(name, _)| *name == first);
+    // Items of `lib.rs` itself are nobody's layer; `crate::*` would be everybody's.
+    if first == module || (!known && first != "*") {
+        return true;
+    }
+    allowed.iter().any(|rule| match rule.split_once("::") {
+        None => *rule == first,
+        Some(("*", item)) => known && target.len() == 2 && target[1] == item,
+        Some((owner, part)) => owner == first && target.get(1).is_some_and(|name| name == part),
+    })
 }
 
 fn check_words(path: &str, text: &str) -> Vec<String> {
@@ -543,6 +575,7 @@ fn forbidden_imports_are_found() {
     let bad = [
         ("src/storage/log.rs", "use crate::net::Options;"),
         ("src/storage/log.rs", "use crate::{model::Offset, broker::{Topic, Partition as P}};"),
+        ("src/model/names.rs", "struct A { a: crate::record::Run }"),
         ("src/model/names.rs", "fn f() { let x = crate::record::HEADER_LEN; }"),
         ("src/net/connection.rs", "use crate::storage::Log;"),
         ("src/net/connection.rs", "use crate::storage;"),
@@ -552,6 +585,14 @@ fn forbidden_imports_are_found() {
         ("src/config/mod.rs", "use crate::storage::Log;"),
         ("src/config/mod.rs", "use crate::storage::Options::hidden;"),
         ("src/config/mod.rs", "use crate::server;"),
+        (
+            "src/config/mod.rs",
+            "use crate::{net, model}; struct A { a: net::Options, b: net::Listener }",
+        ),
+        (
+            "src/net/mod.rs",
+            "use crate::storage; fn f(a: storage::file_slice::A, b: storage::Log) {}",
+        ),
         ("src/client/mod.rs", "pub use crate::broker::Options;"),
         ("src/client/mod.rs", "use crate::*;"),
         ("src/cli/mod.rs", "use crate::net::Options;"),
@@ -583,6 +624,10 @@ fn allowed_imports_pass() {
         (
             "src/config/mod.rs",
             "use crate::{net::{Options as Net, SecurityOptions}, storage::Options};",
+        ),
+        (
+            "src/config/mod.rs",
+            "use crate::{net, model}; struct A { a: net::Options, b: net::SecurityOptions }",
         ),
         ("src/net/tests.rs", "use crate::storage::Log;"),
         ("src/net/tests/model.rs", "use crate::storage::Log;"),
