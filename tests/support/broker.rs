@@ -231,7 +231,7 @@ impl Drop for Broker {
     }
 }
 
-/// Runs a command with `input` on its standard input until it ends; kills it after [`HANG`] (and a failure then).
+/// Runs a command with `input` on its standard input until it ends; kills it if it does not end (and fails then).
 pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
     let shown = format!("{command:?}");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -253,7 +253,7 @@ pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
         if let Some(status) = child.try_wait().unwrap() {
             break status;
         }
-        if start.elapsed() > HANG {
+        if start.elapsed() > 4 * HANG {
             child.kill().unwrap();
             child.wait().unwrap();
             let said = String::from_utf8_lossy(&stderr.join().unwrap()).into_owned();
