@@ -22,6 +22,7 @@
 //! | [`net`] | the data plane: reactors, connections, `sendfile` |
 //! | [`config`] | layers of configuration, composed of each layer's options |
 //! | [`server`] | puts it together: start, signals, shutdown order |
+//! | [`cli`] | the command line |
 //!
 //! # Features
 //!
@@ -29,6 +30,8 @@
 
 #[cfg(feature = "server")]
 pub mod broker;
+#[cfg(feature = "server")]
+pub mod cli;
 #[cfg(feature = "client")]
 pub mod client;
 #[cfg(feature = "server")]

@@ -1,0 +1,118 @@
+//! How a command can fail, and the exit code of each way.
+
+use std::error::Error;
+use std::fmt;
+use std::io::{self, ErrorKind};
+
+use crate::client::{CommitError, ConnectError};
+
+/// Exit code of a command that failed while running.
+const EXIT_RUNTIME: u8 = 1;
+
+/// Exit code of wrong usage or a wrong configuration.
+const EXIT_USAGE: u8 = 2;
+
+/// Why a command ended. Its text says what to do; each line of it is shown on its own.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// The command line or the configuration is wrong; trying again will not help.
+    Usage(String),
+    /// What was asked for could not be done.
+    Runtime(String),
+    /// The reader of the output went away (`| head`). That is not an error.
+    OutputClosed,
+}
+
+impl Failure {
+    /// A complaint of the argument parser, which spreads over several lines, in one.
+    pub(super) fn usage(complaint: &str) -> Self {
+        let lines = complaint.lines().map(str::trim);
+        let wanted = lines
+            .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+            .filter(|line| !line.is_empty());
+        let mut text = String::new();
+        for line in wanted {
+            let line = line.trim_start_matches("error: ");
+            text.push_str(match (text.is_empty(), line.starts_with("tip:")) {
+                (true, _) => "",
+                (false, true) => "; ",
+                (false, false) => " ",
+            });
+            text.push_str(line);
+        }
+        Self::Usage(format!("{text}; see `hermitmq --help`"))
+    }
+
+    /// A failure of a lower layer with all its causes, after what was being done.
+    pub(super) fn runtime(doing: &str, error: &dyn Error) -> Self {
+        Self::Runtime(format!("{doing}: {}", causes(error)))
+    }
+
+    /// No connection to a broker.
+    pub(super) fn connect(error: &ConnectError) -> Self {
+        match error {
+            ConnectError::Io { addr, source } if source.kind() == ErrorKind::ConnectionRefused => {
+                Self::Runtime(format!(
+                    "cannot connect to {addr}: connection refused; is the broker running? Start one with \
+                     `hermitmq serve`"
+                ))
+            }
+            other => Self::Runtime(causes(other)),
+        }
+    }
+
+    /// A commit that was not confirmed.
+    pub(super) fn commit(error: &CommitError) -> Self {
+        match error {
+            CommitError::Connect(error) => Self::connect(error),
+            other => Self::runtime("cannot commit", other),
+        }
+    }
+
+    /// A failure to write the output.
+    pub(super) fn output(error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            Self::OutputClosed
+        } else {
+            Self::runtime("cannot write to standard output", error)
+        }
+    }
+
+    /// Whether there is nothing to report.
+    pub(super) fn is_quiet(&self) -> bool {
+        matches!(self, Self::OutputClosed)
+    }
+
+    /// The exit code of the process.
+    pub(super) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) => EXIT_USAGE,
+            Self::Runtime(_) => EXIT_RUNTIME,
+            Self::OutputClosed => 0,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(text) | Self::Runtime(text) => f.write_str(text),
+            Self::OutputClosed => f.write_str("the reader of the output went away"),
+        }
+    }
+}
+
+/// An error and its causes in one line, without repeating a cause that the text before it includes.
+pub(super) fn causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    text.replace('\n', " ")
+}

@@ -1,0 +1,77 @@
+//! The command line.
+//!
+//! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
+//! `configuration`, `produce`, `consume`. `failure` is how every one of them can end. `lines`, `tally`, `output` and
+//! `runtime` are what `produce` and `consume` are made of.
+
+mod args;
+mod configuration;
+mod consume;
+mod failure;
+mod lines;
+mod output;
+mod produce;
+mod runtime;
+mod serve;
+mod tally;
+
+use std::ffi::OsString;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use clap::error::ErrorKind;
+
+use args::{Cli, Command, ConfigCommand};
+use failure::Failure;
+
+/// Runs the command that the arguments ask for (the first one is the program's name) and gives its exit code:
+/// 0 for success, 1 if it failed while running, 2 for wrong usage or configuration.
+pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match run(cli.command.unwrap_or_default()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => report(&failure),
+    }
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Serve(args) => serve::run(&args),
+        Command::Config(ConfigCommand::Show(args)) => configuration::show(&args),
+        Command::Config(ConfigCommand::Check { file }) => configuration::check(file),
+        Command::Produce(args) => produce::run(&args),
+        Command::Consume(args) => consume::run(&args),
+    }
+}
+
+/// Help and version go to standard output; wrong usage is a failure like any other.
+fn usage(error: &clap::Error) -> ExitCode {
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return report(&Failure::usage("a command is missing"));
+    }
+    if error.use_stderr() {
+        return report(&Failure::usage(&error.to_string()));
+    }
+    // A reader that went away wanted no more help.
+    let _ = error.print();
+    ExitCode::SUCCESS
+}
+
+fn report(failure: &Failure) -> ExitCode {
+    if failure.is_quiet() {
+        return ExitCode::SUCCESS;
+    }
+    let mut stderr = io::stderr().lock();
+    for line in failure.to_string().lines() {
+        // Nobody is left to tell if this fails.
+        let _ = writeln!(stderr, "hermitmq: {line}");
+    }
+    ExitCode::from(failure.exit_code())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! `hermitmq serve`: the configuration, then the broker.
+
+use std::collections::BTreeMap;
+
+use crate::config::{Config, Flag, Loaded, Sources};
+use crate::server;
+
+use super::args::ServeArgs;
+use super::failure::{Failure, causes};
+
+pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
+    let loaded = load(args)?;
+    // The server starts the log, so it is the one to tell the warnings.
+    server::run(loaded).map_err(|error| Failure::Runtime(causes(&error)))
+}
+
+/// The configuration that these arguments, the environment and the files make.
+pub(super) fn load(args: &ServeArgs) -> Result<Loaded, Failure> {
+    let sources = Sources::of_process(args.config.clone(), flags(args)?);
+    Config::load(&sources).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// The flags as layers of the configuration: a flag of its own wins over `--set`, a later `--set` over an earlier one.
+pub(super) fn flags(args: &ServeArgs) -> Result<BTreeMap<String, Flag>, Failure> {
+    let mut flags = BTreeMap::new();
+    for setting in &args.set {
+        let (key, value) =
+            setting.split_once('=').filter(|(key, _)| is_dotted(key)).ok_or_else(|| {
+                let message =
+                    format!("--set {setting}: must be KEY=VALUE, such as server.port=9092");
+                Failure::Usage(message)
+            })?;
+        flags.insert(key.to_owned(), Flag { name: "--set".to_owned(), value: value.to_owned() });
+    }
+    let named = [
+        ("--host", "server.host", &args.host),
+        ("--port", "server.port", &args.port),
+        ("--data-dir", "storage.data_dir", &args.data_dir),
+        ("--log-level", "telemetry.log_level", &args.log_level),
+    ];
+    for (name, key, value) in named {
+        if let Some(value) = value {
+            let flag = Flag { name: name.to_owned(), value: value.clone() };
+            flags.insert(key.to_owned(), flag);
+        }
+    }
+    Ok(flags)
+}
+
+fn is_dotted(key: &str) -> bool {
+    !key.is_empty() && key.split('.').all(|part| !part.is_empty())
+}

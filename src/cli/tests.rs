@@ -1,0 +1,68 @@
+//! What can be typed and what it means.
+
+use clap::{CommandFactory as _, Parser as _};
+
+use super::args::{Cli, Command, Start};
+use super::failure::Failure;
+use super::serve;
+
+fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
+    Cli::try_parse_from(std::iter::once("hermitmq").chain(args.iter().copied()))
+}
+
+/// The one line that wrong arguments give.
+fn complaint(args: &[&str]) -> String {
+    Failure::usage(&parse(args).unwrap_err().to_string()).to_string()
+}
+
+#[test]
+fn the_definition_holds_together() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn no_command_serves() {
+    assert!(parse(&[]).unwrap().command.is_none());
+    assert!(matches!(Command::default(), Command::Serve(_)));
+}
+
+#[test]
+fn flags_become_keys_of_the_configuration() {
+    let args = ["serve", "--set", "server.port=1", "--set", "topics.auto_create=false", "--port"];
+    let parsed = parse(&[&args[..], &["2", "--log-level", "debug"]].concat()).unwrap();
+    let Some(Command::Serve(args)) = parsed.command else { panic!("not serve") };
+    let flags = serve::flags(&args).unwrap();
+    let flag = |key: &str| (flags[key].name.as_str(), flags[key].value.as_str());
+    assert_eq!(flag("server.port"), ("--port", "2"));
+    assert_eq!(flag("topics.auto_create"), ("--set", "false"));
+    assert_eq!(flag("telemetry.log_level"), ("--log-level", "debug"));
+    assert_eq!(flags.len(), 3);
+    let parsed = parse(&["serve", "--set", "server.port"]).unwrap();
+    let Some(Command::Serve(args)) = parsed.command else { panic!("not serve") };
+    let failure = serve::flags(&args).unwrap_err();
+    assert_eq!(failure.exit_code(), 2);
+    assert!(failure.to_string().contains("must be KEY=VALUE"));
+}
+
+#[test]
+fn wrong_usage_is_one_line() {
+    for (args, want) in [
+        (&["prodcue"][..], "unrecognized subcommand 'prodcue'; tip: a similar subcommand exists"),
+        (&["produce"][..], "required arguments were not provided: <TOPIC>; see"),
+        (&["produce", "a b"][..], "the name contains the byte 0x20"),
+        (&["consume", "a", "--from", "x"][..], "must be earliest, latest or an offset; see"),
+        (&["produce", "a", "--batch", "0"][..], "invalid value '0' for '--batch <N>'"),
+    ] {
+        let line = complaint(args);
+        assert!(line.contains(want), "{line}");
+        assert!(!line.contains('\n') && line.ends_with("see `hermitmq --help`"), "{line}");
+    }
+}
+
+#[test]
+fn positions() {
+    assert_eq!("earliest".parse(), Ok(Start::Earliest));
+    assert_eq!("latest".parse(), Ok(Start::Latest));
+    assert_eq!("42".parse(), Ok(Start::At(42)));
+    assert!("-1".parse::<Start>().is_err());
+}

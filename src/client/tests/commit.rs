@@ -1,0 +1,70 @@
+//! Commits, by a consumer and without one.
+
+use std::time::Duration;
+
+use super::broker::{Broker, stored};
+use super::{group, guard, topic};
+use crate::client::{CommitError, ConnectError, Consumer, ConsumerOptions, commit};
+use crate::protocol::Request;
+
+fn request(offset: u64) -> Request {
+    Request::Commit { group: group(), topic: topic(), partition: 0, offset }
+}
+
+#[tokio::test]
+async fn a_consumer_commits_the_next_offset() {
+    guard(async {
+        let broker = Broker::start().await;
+        let options = ConsumerOptions::default();
+        let mut consumer =
+            Consumer::connect(broker.addr(), group(), topic(), 0, options).await.unwrap();
+        let mut peer = broker.accept().await;
+        peer.send(&stored(41, "x")).await;
+        let message = consumer.recv().await.unwrap();
+        let answer = async |expected: u64| {
+            let mut peer = broker.accept().await;
+            assert_eq!(peer.request, request(expected));
+            peer.send(&[1]).await;
+        };
+        let (result, ()) = tokio::join!(consumer.commit(&message), answer(42));
+        result.unwrap();
+        let (result, ()) = tokio::join!(consumer.commit_offset(7), answer(7));
+        result.unwrap();
+        let addr = broker.addr();
+        let (group, topic) = (group(), topic());
+        let (result, ()) = tokio::join!(commit(&addr, &group, &topic, 0, 8), answer(8));
+        result.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_commit_that_is_not_confirmed_says_why() {
+    guard(async {
+        let broker = Broker::start().await;
+        let options = ConsumerOptions {
+            commit_timeout: Duration::from_millis(200),
+            ..ConsumerOptions::default()
+        };
+        let consumer =
+            Consumer::connect(broker.addr(), group(), topic(), 0, options).await.unwrap();
+        let _peer = broker.accept().await;
+
+        let close = async { drop(broker.accept().await) };
+        let (result, ()) = tokio::join!(consumer.commit_offset(1), close);
+        assert!(matches!(result, Err(CommitError::Refused)), "{result:?}");
+
+        let answer = async { broker.accept().await.send(&[9]).await };
+        let (result, ()) = tokio::join!(consumer.commit_offset(1), answer);
+        assert!(matches!(result, Err(CommitError::UnexpectedAnswer(9))), "{result:?}");
+
+        let (result, _silent) = tokio::join!(consumer.commit_offset(1), broker.accept());
+        assert!(matches!(result, Err(CommitError::Timeout { .. })), "{result:?}");
+
+        drop(broker);
+        let result = consumer.commit_offset(1).await;
+        let gone = matches!(result, Err(CommitError::Connect(ConnectError::Io { .. })));
+        assert!(gone, "{result:?}");
+    })
+    .await;
+}
