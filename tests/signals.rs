@@ -1,0 +1,104 @@
+//! SIGTERM and SIGINT: what was acked is on disk, everyone gets an honest end, the next start is clean.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod support;
+
+use std::time::Duration;
+
+use rustix::process::Signal;
+use support::{Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, scratch};
+
+/// Sends until the connection ends; returns the offsets of the acks.
+fn produce_until_closed(mut client: RawClient, name: u64) -> Vec<(u64, Vec<u8>)> {
+    let mut sender = client.split();
+    let record = move |i: u64| frame(i, b"", format!("{name}: record {i}").as_bytes());
+    let sending = std::thread::spawn(move || {
+        let mut sent = 0;
+        while sender.try_send(&record(sent)) {
+            sent += 1;
+        }
+        sent
+    });
+    let mut acks = Vec::new();
+    while let Some(ack) = client.try_read_ack() {
+        assert_eq!(ack.code, 0, "{ack:?}");
+        acks.push((ack.offset, record(acks.len() as u64)));
+    }
+    drop(client);
+    assert!(sending.join().unwrap() >= acks.len() as u64);
+    acks
+}
+
+fn ends_cleanly_under_load(signal: Signal) {
+    let (_dir, data) = scratch();
+    let broker = Start::on(&data).env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1).run();
+    let addr = broker.addr();
+    let mut parked = RawClient::consume(addr, "g", "empty", 0);
+    let half_open = RawClient::connect(addr);
+    let acks = std::thread::scope(|scope| {
+        let producers: Vec<_> = (0..4)
+            .map(|n| {
+                let client = RawClient::produce(addr, "t", 0);
+                scope.spawn(move || produce_until_closed(client, n))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(300));
+        let (status, log) = broker.end_with(signal);
+        assert_eq!(status.code(), Some(0), "{status}");
+        for level in ["WARN", "ERROR"] {
+            let bad: Vec<_> = log.iter().filter(|line| line.level() == level).collect();
+            assert!(bad.is_empty(), "{bad:?}");
+        }
+        producers.into_iter().flat_map(|p| p.join().unwrap()).collect::<Vec<_>>()
+    });
+    parked.assert_closed_without_a_byte();
+    drop(half_open);
+    assert!(acks.len() > 100, "{} acks are no load", acks.len());
+
+    let broker = Broker::start(&data);
+    let stored = drain(broker.addr(), "g", "t", 0);
+    assert_offsets_follow(&stored, 0);
+    for (offset, sent) in &acks {
+        let got = stored.get(usize::try_from(*offset).unwrap()).expect("what was acked is there");
+        assert!(&got.as_sent() == sent, "offset {offset}");
+    }
+    let bad: Vec<_> = broker.log().into_iter().filter(|l| l.level() != "INFO").collect();
+    assert!(bad.is_empty(), "the second start is clean: {bad:?}");
+    assert!(listing(&data.join("t_0")).iter().all(|name| !name.contains("torn")));
+}
+
+#[test]
+fn sigterm_under_load() {
+    ends_cleanly_under_load(Signal::TERM);
+}
+
+#[test]
+fn sigint_under_load() {
+    ends_cleanly_under_load(Signal::INT);
+}
+
+#[test]
+fn an_idle_broker_ends_at_once_and_lets_go_of_its_directory() {
+    let (_dir, data) = scratch();
+    for _ in 0..3 {
+        let broker = Broker::start(&data);
+        assert_eq!(broker.terminate().0.code(), Some(0));
+    }
+}
+
+#[test]
+fn no_client_holds_up_the_end() {
+    let (_dir, data) = scratch();
+    let broker = Start::on(&data).env("HERMITMQ_SERVER__SHUTDOWN_TIMEOUT_SEC", 2).run();
+    let mut producer = RawClient::produce(broker.addr(), "t", 0);
+    for _ in 0..50 {
+        producer.append(&frame(1, b"", &vec![1; 1 << 20]));
+    }
+    // A consumer that reads nothing, a producer in the middle of a frame, a client in its handshake.
+    let _stalled = RawClient::consume(broker.addr(), "g", "t", 0);
+    producer.send(&frame(1, b"", b"cut off")[..30]);
+    let mut greeting = RawClient::connect(broker.addr());
+    greeting.send(&[1, 5, b'h']);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(broker.terminate().0.code(), Some(0));
+}

@@ -1,0 +1,273 @@
+//! A broker as a process of its own, with its log.
+
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::{HANG, wait_for};
+
+/// The binary under test.
+pub fn exe() -> &'static str {
+    env!("CARGO_BIN_EXE_hermitmq")
+}
+
+/// One line of the broker's log.
+#[derive(Debug, Clone)]
+pub struct LogLine(pub serde_json::Value);
+
+impl LogLine {
+    /// A field as text, wherever the log format puts it; empty if there is none.
+    pub fn get(&self, field: &str) -> String {
+        let nested = || self.0.get("fields").and_then(|fields| fields.get(field));
+        let value = self.0.get(field).or_else(nested);
+        match value {
+            None => String::new(),
+            Some(serde_json::Value::String(text)) => text.clone(),
+            Some(other) => other.to_string(),
+        }
+    }
+
+    pub fn level(&self) -> String {
+        self.get("level")
+    }
+}
+
+/// How to start a broker.
+pub struct Start {
+    data_dir: PathBuf,
+    args: Vec<OsString>,
+    env: Vec<(String, String)>,
+}
+
+impl Start {
+    pub fn on(data_dir: &Path) -> Self {
+        Self { data_dir: data_dir.to_owned(), args: Vec::new(), env: Vec::new() }
+    }
+
+    pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    pub fn env(mut self, name: &str, value: impl std::fmt::Display) -> Self {
+        self.env.push((name.to_owned(), value.to_string()));
+        self
+    }
+
+    /// Logs at `debug`.
+    pub fn debug(self) -> Self {
+        self.arg("--log-level").arg("debug")
+    }
+
+    /// The command, in the environment that these settings alone make: no configuration of the machine is read.
+    pub fn command(&self) -> Command {
+        let mut command = bare_command();
+        command.args(["serve", "--port", "0", "--data-dir"]).arg(&self.data_dir);
+        command.args(&self.args).envs(self.env.iter().map(|(k, v)| (k, v)));
+        if let Some(parent) = self.data_dir.parent().filter(|parent| parent.is_dir()) {
+            command.current_dir(parent);
+        }
+        command
+    }
+
+    /// Starts the broker and waits until it listens.
+    pub fn run(self) -> Broker {
+        let child = self.command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+        Broker::watch(child)
+    }
+}
+
+/// The binary without any `HERMITMQ_` variable that the tests' own environment may hold.
+fn bare_command() -> Command {
+    let mut command = Command::new(exe());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("HERMITMQ_") {
+            command.env_remove(name);
+        }
+    }
+    command.stdin(Stdio::null());
+    command
+}
+
+/// A running broker; killed when dropped. Its log is printed if the test fails.
+pub struct Broker {
+    child: Child,
+    addr: SocketAddr,
+    log: Arc<Mutex<Vec<String>>>,
+    reader: Option<JoinHandle<()>>,
+}
+
+impl Broker {
+    /// A broker on `data_dir` with defaults.
+    pub fn start(data_dir: &Path) -> Self {
+        Start::on(data_dir).run()
+    }
+
+    /// A broker on `data_dir` with further arguments and environment variables.
+    pub fn start_with(data_dir: &Path, args: &[&str], env: &[(&str, &str)]) -> Self {
+        let start = args.iter().fold(Start::on(data_dir), Start::arg);
+        env.iter().fold(start, |start, (name, value)| start.env(name, value)).run()
+    }
+
+    fn watch(mut child: Child) -> Self {
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let sink = Arc::clone(&log);
+        let reader = std::thread::spawn(move || {
+            for line in stderr.split(b'\n').map_while(Result::ok) {
+                sink.lock().unwrap().push(String::from_utf8_lossy(&line).into_owned());
+            }
+        });
+        let mut broker =
+            Self { child, addr: ([127, 0, 0, 1], 0).into(), log, reader: Some(reader) };
+        let start = Instant::now();
+        broker.addr = loop {
+            let listening =
+                broker.log().into_iter().find(|line| line.get("message") == "listening");
+            if let Some(line) = listening {
+                break line.get("addr").parse().expect("the address in the log");
+            }
+            if let Some(status) = broker.child.try_wait().unwrap() {
+                panic!("the broker ended with {status} before it listened:\n{}", broker.log_text());
+            }
+            assert!(start.elapsed() < HANG, "not listening:\n{}", broker.log_text());
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        };
+        broker
+    }
+
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The log so far. Lines that are not JSON are left out; see [`Broker::log_text`].
+    pub fn log(&self) -> Vec<LogLine> {
+        let lines = self.log.lock().unwrap();
+        lines.iter().filter_map(|line| serde_json::from_str(line).ok().map(LogLine)).collect()
+    }
+
+    pub fn log_text(&self) -> String {
+        self.log.lock().unwrap().join("\n")
+    }
+
+    /// Lines of a level so far.
+    pub fn lines_at(&self, level: &str) -> Vec<LogLine> {
+        self.log().into_iter().filter(|line| line.level() == level).collect()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// SIGKILL, and waits until the process is gone.
+    pub fn kill(mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// SIGTERM; waits for the end.
+    pub fn terminate(self) -> (ExitStatus, Vec<LogLine>) {
+        self.end_with(Signal::TERM)
+    }
+
+    /// Sends the signal and waits for the end. Returns the exit status and the whole log.
+    pub fn end_with(mut self, signal: Signal) -> (ExitStatus, Vec<LogLine>) {
+        self.signal(signal);
+        self.wait()
+    }
+
+    /// Waits for the end. Returns the exit status and the whole log.
+    pub fn wait(&mut self) -> (ExitStatus, Vec<LogLine>) {
+        let child = &mut self.child;
+        let status = wait_for("the broker to end", || child.try_wait().unwrap());
+        if let Some(reader) = self.reader.take() {
+            reader.join().unwrap();
+        }
+        (status, self.log())
+    }
+
+    /// A field of `/proc/PID/status` in KiB, such as `VmRSS`.
+    pub fn memory_kib(&self, field: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    }
+
+    /// Processor time used so far, user and system, in clock ticks.
+    pub fn cpu_ticks(&self) -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
+        // The command's name may hold spaces; it ends with the last parenthesis.
+        let after_name = stat.rsplit_once(") ").unwrap().1;
+        let fields: Vec<&str> = after_name.split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log.lock().map(|lines| lines.clone()).unwrap_or_default();
+            let tail = &log[log.len().saturating_sub(40)..];
+            eprintln!("the broker's log, last {} lines:\n{}", tail.len(), tail.join("\n"));
+        }
+    }
+}
+
+/// Runs a command with `input` on its standard input until it ends; kills it if it does not end (and fails then).
+pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
+    let shown = format!("{command:?}");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    // A command that ends early closes its end: that is no failure here.
+    let writer = std::thread::spawn(move || stdin.write_all(&input).is_ok());
+    let read = |mut from: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut bytes = Vec::new();
+            from.read_to_end(&mut bytes).unwrap();
+            bytes
+        })
+    };
+    let stdout = read(Box::new(child.stdout.take().unwrap()));
+    let stderr = read(Box::new(child.stderr.take().unwrap()));
+    let start = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status;
+        }
+        if start.elapsed() > 4 * HANG {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let said = String::from_utf8_lossy(&stderr.join().unwrap()).into_owned();
+            panic!("{shown} did not end; it said: {said}");
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    };
+    let _ = writer.join();
+    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
+}
+
+/// The binary with arguments, in a bare environment.
+pub fn hermitmq(args: &[&str]) -> Command {
+    let mut command = bare_command();
+    command.args(args);
+    command
+}

@@ -1,0 +1,124 @@
+//! What the black-box tests share: a broker process, and a client that speaks protocol 1.0 byte by byte.
+#![allow(dead_code, unreachable_pub, unused_imports, missing_docs)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+
+mod broker;
+mod raw;
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+pub use broker::{Broker, LogLine, Start, exe, hermitmq, run_to_end};
+pub use raw::{
+    COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
+    frames_of, handshake, name,
+};
+
+/// How long anything may take before a test gives up. No test measures time; this only ends a hang.
+pub const HANG: Duration = Duration::from_secs(30);
+
+/// A scratch directory, and the data directory in it (not created yet).
+pub fn scratch() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::Builder::new().prefix("hermitmq-test-").tempdir().unwrap();
+    let data = dir.path().join("data");
+    (dir, data)
+}
+
+/// Waits until `ready` gives a value; fails with `what` after [`HANG`].
+pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = ready() {
+            return value;
+        }
+        assert!(start.elapsed() < HANG, "gave up waiting for {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Names in a directory, sorted.
+pub fn listing(dir: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(dir)
+        .unwrap_or_else(|e| panic!("{}: {e}", dir.display()))
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// Copies a directory and everything below it.
+pub fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_dir(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// SHA-256, in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest;
+    hex(&sha2::Sha256::digest(bytes))
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write;
+    bytes.iter().fold(String::new(), |mut out, byte| {
+        let _ = write!(out, "{byte:02x}");
+        out
+    })
+}
+
+/// Bytes from hexadecimal; white space is skipped.
+pub fn unhex(text: &str) -> Vec<u8> {
+    let digits: Vec<u8> = text
+        .chars()
+        .filter(|c| !c.is_whitespace())
+        .map(|c| u8::try_from(c.to_digit(16).unwrap_or_else(|| panic!("not hex: {text}"))).unwrap())
+        .collect();
+    assert!(digits.len().is_multiple_of(2), "half a byte: {text}");
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+/// Random numbers that a seed repeats. `HERMITMQ_TEST_SEED` sets the seed; it is printed with a failure.
+pub struct Random(u64);
+
+impl Random {
+    pub fn seeded() -> Self {
+        let seed = std::env::var("HERMITMQ_TEST_SEED").ok().and_then(|s| s.parse().ok());
+        let now = || {
+            let since = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap();
+            u64::try_from(since.as_nanos() & u128::from(u64::MAX)).unwrap()
+        };
+        let seed: u64 = seed.unwrap_or_else(now) | 1;
+        eprintln!("HERMITMQ_TEST_SEED={seed}");
+        Self(seed)
+    }
+
+    /// The same numbers every time.
+    pub fn from(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// xorshift64.
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.next() % end
+    }
+
+    pub fn bytes(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.next().to_le_bytes()[3]).collect()
+    }
+}
