@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 
 use super::context::{Context, READ_BUFFER};
-use super::session::{Role, Session, Verdict};
+use super::session::{Ending, Role, Session, Verdict};
 use super::worker::Job;
 use crate::metrics::CloseReason;
 use crate::net::budget::Lease;
@@ -129,7 +129,7 @@ impl Session {
     fn end(&mut self, left: usize) -> Option<Verdict> {
         self.ended = true;
         self.readable = false;
-        self.closing = Some(self.connection.end_of_input(left));
+        self.closing = Some(Ending(self.connection.end_of_input(left)));
         self.out.is_empty().then_some(Verdict::Again)
     }
 
@@ -154,8 +154,9 @@ impl Session {
                     self.pending.extend_from_slice(&input[at..]);
                     break;
                 }
-                Action::Close(reason) => {
-                    self.closing = Some(Some(reason));
+                Action::Close(reason, detail) => {
+                    self.closing = Some(Ending(Some(reason)));
+                    self.detail = detail;
                     break;
                 }
             }
