@@ -44,12 +44,17 @@ impl Seeded {
         usize::try_from(self.next() % bound.max(1) as u64).unwrap()
     }
 
+    pub(crate) fn byte(&mut self) -> u8 {
+        self.next().to_le_bytes()[0]
+    }
+
     pub(crate) fn coin(&mut self) -> bool {
         self.next() & 1 == 1
     }
 }
 
 /// What the disk refuses.
+#[expect(clippy::struct_excessive_bools, reason = "faults are independent of each other")]
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// Bytes that writes may still take before the disk is full; `None` for no limit.
@@ -60,7 +65,7 @@ pub(crate) struct Faults {
     pub(crate) no_grow: bool,
     /// Setting space aside says the disk is full.
     pub(crate) no_reserve: bool,
-    /// Creating a file whose name has this extension says the disk is full.
+    /// Creating a file whose path contains this says the disk is full.
     pub(crate) no_create: Option<&'static str>,
     /// Cutting a file fails.
     pub(crate) no_set_len: bool,
@@ -76,7 +81,7 @@ pub(crate) struct SimDisk {
     syncs: Arc<AtomicUsize>,
 }
 
-type Names = BTreeMap<PathBuf, Arc<Mutex<Inode>>>;
+type Names = BTreeMap<PathBuf, Shared>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -91,8 +96,10 @@ struct State {
 struct Change {
     removed: Option<PathBuf>,
     added: PathBuf,
-    inode: Arc<Mutex<Inode>>,
+    inode: Shared,
 }
+
+type Shared = Arc<Mutex<Inode>>;
 
 /// A file's bytes.
 #[derive(Debug, Default, Clone)]
@@ -259,6 +266,7 @@ impl SimDisk {
         let inode = Inode { bytes: bytes.to_vec(), durable: bytes.to_vec(), ..Inode::default() };
         let inode = Arc::new(Mutex::new(inode));
         let mut state = self.state.lock();
+        state.changes.retain(|change| change.added != path);
         state.names.insert(path.to_owned(), Arc::clone(&inode));
         state.durable_names.insert(path.to_owned(), inode);
     }
@@ -279,12 +287,12 @@ impl SimDisk {
 
 /// Copies inodes, each once, so that names of one file still share it.
 struct CopyInodes<F> {
-    copied: Vec<(Arc<Mutex<Inode>>, Arc<Mutex<Inode>>)>,
+    copied: Vec<(Shared, Shared)>,
     make: F,
 }
 
 impl<F: FnMut(&mut Inode) -> Inode> CopyInodes<F> {
-    fn inode(&mut self, inode: &Arc<Mutex<Inode>>) -> Arc<Mutex<Inode>> {
+    fn inode(&mut self, inode: &Shared) -> Shared {
         if let Some((_, copy)) = self.copied.iter().find(|(old, _)| Arc::ptr_eq(old, inode)) {
             return Arc::clone(copy);
         }
@@ -326,10 +334,10 @@ impl Disk for SimDisk {
             None if how == Open::Existing => return Err(io::ErrorKind::NotFound.into()),
             None => {
                 let refused = self.faults.lock().no_create;
-                if refused.is_some_and(|refused| path.extension().is_some_and(|e| e == refused)) {
+                if refused.is_some_and(|refused| path.to_string_lossy().contains(refused)) {
                     return Err(full());
                 }
-                let inode = Arc::<Mutex<Inode>>::default();
+                let inode = Shared::default();
                 let (removed, added) = (None, path.to_owned());
                 state.change(Change { removed, added, inode: Arc::clone(&inode) });
                 inode
@@ -369,19 +377,20 @@ impl Disk for SimDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
-        let (done, left) = std::mem::take(&mut state.changes)
-            .into_iter()
-            .partition(|change| change.added.parent() == Some(path));
-        state.changes = left;
-        let done: Vec<Change> = done;
-        done.iter().for_each(|change| change.apply(&mut state.durable_names));
+        for change in std::mem::take(&mut state.changes) {
+            if change.added.parent() == Some(path) {
+                change.apply(&mut state.durable_names);
+            } else {
+                state.changes.push(change);
+            }
+        }
         Ok(())
     }
 }
 
 #[derive(Debug)]
 struct SimFile {
-    inode: Arc<Mutex<Inode>>,
+    inode: Shared,
     disk: SimDisk,
 }
 
@@ -461,7 +470,7 @@ struct SimMap {
     words: Arc<[AtomicU64]>,
     backed: AtomicUsize,
     capacity: usize,
-    inode: Mutex<Option<Arc<Mutex<Inode>>>>,
+    inode: Mutex<Option<Shared>>,
     disk: SimDisk,
 }
 

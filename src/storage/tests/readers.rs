@@ -14,7 +14,7 @@ fn write(log: &Log) -> Vec<u8> {
     let mut seed = Seeded::new(11);
     let mut bytes = Vec::new();
     for number in 0..RUNS {
-        let payload = vec![number as u8; seed.below(400)];
+        let payload = vec![seed.byte(); seed.below(400)];
         let run = [frame(b"k", &payload, 2), record(&payload)].concat();
         bytes.extend(append(log, run).unwrap());
         if number % 500 == 0 {
