@@ -10,14 +10,13 @@ use parking_lot::{Mutex, RwLock};
 use super::catalog::{self, partition_dir};
 use super::error::{BrokerError, CloseError, CommitError, PartitionError};
 use super::flusher::{FlushQueue, Flusher};
-use super::offsets::{self, OffsetKey, OffsetTable};
+use super::offsets::{OffsetKey, OffsetTable};
 use super::options::Options;
 use super::partition::Partition;
 use super::restore;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
-use crate::record::{FrameLimits, Run};
-use crate::storage::{self, AppendError, Clock, Disk, Log, OpenError};
+use crate::storage::{self, Clock, Disk, Log, OpenError};
 
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -82,6 +81,10 @@ impl Broker {
         let offsets_log = opener.offsets_topic(&mut topics, &mut created)?;
         let table = OffsetTable::new();
         restore::restore(&offsets_log, &table, &metrics)?;
+        let end = |name: &TopicPartition| {
+            Some(topics.get(&name.topic)?.get(&name.partition)?.end_offset())
+        };
+        restore::clamp(&offsets_log, &table, &metrics, clock.now_ns(), end);
         let interval = Duration::from_millis(u64::from(storage.flush_interval_ms));
         let flusher =
             Flusher::start(Arc::clone(&flush_queue), interval).map_err(BrokerError::Thread)?;
@@ -209,17 +212,7 @@ impl Broker {
             );
         }
         let offset = offset.min(end);
-        let mut frame = Vec::new();
-        // Names bound the key's size: the frame always fits.
-        let _ = offsets::write_entry(&key, offset, self.clock.now_ns(), &mut frame);
-        let write = || -> Result<(), AppendError> {
-            let limits = FrameLimits::STORED;
-            if let Some(mut run) = Run::parse(&mut frame, &limits) {
-                self.offsets_log.append(&mut run)?;
-            }
-            Ok(())
-        };
-        self.table.set(key, offset, write)?.map_err(|_| CommitError::TableFull)?;
+        self.table.store(&self.offsets_log, key, offset, self.clock.now_ns())?;
         self.metrics.commits.inc();
         Ok(offset)
     }
