@@ -1,6 +1,7 @@
 //! The broker: every topic, and where every group stands.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct Broker {
 #[derive(Debug, Default)]
 struct Created {
     partitions: usize,
+    /// The broker is closed: a topic created now would be flushed by nobody.
+    closed: bool,
 }
 
 /// What a broker is built from.
@@ -173,6 +176,10 @@ impl Broker {
                 partition: wanted,
             });
         }
+        if created.closed {
+            let (path, source) = (self.data_dir.clone(), io::Error::other("the broker is closed"));
+            return Err(OpenError { path, source }.into());
+        }
         let max = self.options.max_partitions;
         if created.partitions + partitions as usize > max as usize {
             return Err(PartitionError::LimitReached { partitions, max });
@@ -219,6 +226,7 @@ impl Broker {
 
     /// Stops the flusher and flushes every partition. Nothing can be appended afterwards.
     pub fn close(&self) -> Result<(), CloseError> {
+        self.create.lock().closed = true;
         self.flusher.lock().take();
         let partitions: Vec<_> =
             self.topics.read().values().flat_map(BTreeMap::values).map(Arc::clone).collect();
@@ -266,7 +274,7 @@ impl Opener {
     ) -> Result<Arc<Partition>, BrokerError> {
         let missing = || BrokerError::DataDir {
             path: self.data_dir.join(OFFSETS_TOPIC),
-            source: std::io::ErrorKind::NotFound.into(),
+            source: io::ErrorKind::NotFound.into(),
         };
         let topic = TopicName::parse(OFFSETS_TOPIC).map_err(|_| missing())?;
         if topics.get(&topic).is_none_or(|partitions| !partitions.contains_key(&0)) {
@@ -302,17 +310,21 @@ impl Opener {
         ids: impl Iterator<Item = PartitionId>,
         created: &mut Created,
     ) -> Result<Partitions, OpenError> {
-        let mut opened = Partitions::new();
+        let mut logs = Vec::new();
         for partition in ids {
             let name = TopicPartition { topic: topic.clone(), partition };
             let dir = partition_dir(&self.data_dir, &name);
             let log = Log::open(Arc::clone(&self.disk), &dir, self.segment_bytes, &self.metrics)?;
+            logs.push((name, log));
+        }
+        // Counted, and queued for the flusher, only once all of them are open.
+        let opened = logs.into_iter().map(|(name, log)| {
             let ordinal = created.partitions;
             created.partitions += 1;
             let queue = Arc::clone(&self.flush_queue);
             let metrics = Arc::clone(&self.metrics);
-            opened.insert(partition, Partition::new(name, ordinal, log, queue, metrics));
-        }
-        Ok(opened)
+            (name.partition, Partition::new(name, ordinal, log, queue, metrics))
+        });
+        Ok(opened.collect())
     }
 }

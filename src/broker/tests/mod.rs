@@ -1,6 +1,9 @@
 //! Tests of the broker as a whole.
 
 mod commits;
+mod flushing;
+mod topics;
+mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;
