@@ -76,6 +76,42 @@ fn a_restored_commit_beyond_the_end_is_clamped_for_good() {
     }
 }
 
+/// Rounds of appends and commits, each ended by a power cut or a killed process.
+#[test]
+fn no_crash_lets_a_group_skip_records() {
+    for seed in 0..150 {
+        let mut seeded = Seeded::new(seed);
+        let mut disk = SimDisk::default();
+        // The furthest that the group may be found at.
+        let mut furthest = 0;
+        for round in 0..6 {
+            let broker = open(&disk);
+            let partition = broker.partition(&topic("t"), 0).unwrap();
+            let committed = broker.committed(&key("g", "t", 0)).unwrap_or(0);
+            assert!(committed <= partition.end_offset(), "seed {seed}, round {round}");
+            assert!(
+                committed <= furthest,
+                "seed {seed}, round {round}: what came since is skipped"
+            );
+            furthest = committed;
+            for _ in 0..seeded.below(6) {
+                append(&partition).unwrap();
+                if seeded.below(4) == 0 {
+                    partition.flush().unwrap();
+                }
+                if seeded.below(3) == 0 {
+                    furthest = partition.end_offset();
+                    broker.commit(key("g", "t", 0), &partition, furthest).unwrap();
+                }
+                if seeded.below(4) == 0 {
+                    offsets_log(&broker).flush().unwrap();
+                }
+            }
+            disk = if seeded.below(4) == 0 { disk.kill() } else { disk.crash(&mut seeded) };
+        }
+    }
+}
+
 #[test]
 fn entries_that_say_nothing_are_skipped_and_counted() {
     let disk = SimDisk::default();
