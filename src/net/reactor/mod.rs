@@ -96,7 +96,8 @@ impl Reactor {
         let key = Key(event.token().0 as u64);
         if let Some(session) = self.session(key) {
             // Errors and hang-ups show when reading.
-            session.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+            session.hung_up |= event.is_read_closed() || event.is_error();
+            session.readable |= event.is_readable() || session.hung_up;
             session.writable |= event.is_writable() || event.is_error();
             // One that waits for its turn gets no extra one.
             if !session.queued {

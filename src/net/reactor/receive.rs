@@ -88,8 +88,9 @@ impl Session {
         let have = self.pending.len();
         let verdict = match read_some(&self.stream, &mut buf[have..]) {
             Got::Bytes(read) => {
-                // A short read means that the socket is empty: one system call saved.
-                self.readable = have + read == buf.len();
+                // A short read means that the socket is empty: one system call saved. Unless the peer's end is
+                // behind it, which is told once, and may have been told already.
+                self.readable = have + read == buf.len() || self.hung_up;
                 buf[..have].copy_from_slice(&self.pending);
                 self.pending.clear();
                 self.process(&mut buf[..have + read], cx)
@@ -111,7 +112,7 @@ impl Session {
         large.buf.resize(large.total.min(have + LARGE_STEP), 0);
         let got = read_some(&self.stream, &mut large.buf[have..]);
         let read = if let Got::Bytes(read) = got { read } else { 0 };
-        self.readable = have + read == large.buf.len();
+        self.readable = have + read == large.buf.len() || self.hung_up;
         large.buf.truncate(have + read);
         match got {
             Got::Bytes(_) if large.buf.len() < large.total => None,
@@ -119,7 +120,10 @@ impl Session {
                 let mut whole = self.large.take()?;
                 self.process(&mut whole.buf, cx)
             }
-            Got::Nothing => None,
+            Got::Nothing => {
+                self.readable = false;
+                None
+            }
             Got::End => self.end(have),
             Got::Failed => Some(Verdict::Close(None)),
         }

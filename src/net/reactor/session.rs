@@ -66,6 +66,8 @@ pub(super) struct Session {
     pub(super) out_at: usize,
     /// The socket may have something to read, as far as is known.
     pub(super) readable: bool,
+    /// The peer's end is in the socket, behind what is left to be read.
+    pub(super) hung_up: bool,
     /// The socket may take something, as far as is known.
     pub(super) writable: bool,
     /// The peer sends no more.
@@ -94,6 +96,7 @@ impl Session {
             out: Vec::new(),
             out_at: 0,
             readable: true,
+            hung_up: false,
             writable: true,
             ended: false,
             queued: false,
