@@ -56,6 +56,7 @@ pub const MIB: u64 = 1024 * 1024;
 
 const _: () =
     assert!(TOPIC_NAME_MAX + 1 + PARTITION_DIGITS_MAX <= 255, "a directory name holds it");
+#[allow(clippy::cast_possible_truncation)] // A const context has no `try_from`; the value is 5.
 const _: () = assert!(PARTITIONS_PER_TOPIC_MAX <= 10u32.pow(PARTITION_DIGITS_MAX as u32));
 const _: () =
     assert!(TOPIC_NAME_MAX <= 255 && GROUP_NAME_MAX <= 255, "1.0 strings have a u8 length");
