@@ -42,8 +42,13 @@ impl Broker {
         self.listener.local_addr().unwrap().to_string()
     }
 
+    /// A connection as it is, perhaps given up by its client already.
+    pub(super) async fn accept_raw(&self) -> TcpStream {
+        self.listener.accept().await.unwrap().0
+    }
+
     pub(super) async fn accept(&self) -> Peer {
-        let (mut stream, _) = self.listener.accept().await.unwrap();
+        let mut stream = self.accept_raw().await;
         let mut buf = Vec::new();
         loop {
             if let Parsed::Complete(request, len) = protocol::parse(&buf).unwrap() {

@@ -42,13 +42,14 @@ async fn a_consumer_commits_the_next_offset() {
 async fn a_commit_that_is_not_confirmed_says_why() {
     guard(async {
         let broker = Broker::start().await;
-        let options = ConsumerOptions {
-            commit_timeout: Duration::from_millis(200),
-            ..ConsumerOptions::default()
+        let connect = async |commit_timeout| {
+            let options = ConsumerOptions { commit_timeout, ..ConsumerOptions::default() };
+            let addr = broker.addr();
+            let consumer = Consumer::connect(addr, group(), topic(), 0, options).await.unwrap();
+            drop(broker.accept().await);
+            consumer
         };
-        let consumer =
-            Consumer::connect(broker.addr(), group(), topic(), 0, options).await.unwrap();
-        let _peer = broker.accept().await;
+        let consumer = connect(Duration::from_mins(1)).await;
 
         let close = async { drop(broker.accept().await) };
         let (result, ()) = tokio::join!(consumer.commit_offset(1), close);
@@ -58,7 +59,8 @@ async fn a_commit_that_is_not_confirmed_says_why() {
         let (result, ()) = tokio::join!(consumer.commit_offset(1), answer);
         assert!(matches!(result, Err(CommitError::UnexpectedAnswer(9))), "{result:?}");
 
-        let (result, _silent) = tokio::join!(consumer.commit_offset(1), broker.accept());
+        let impatient = connect(Duration::from_millis(20)).await;
+        let (result, _silent) = tokio::join!(impatient.commit_offset(1), broker.accept_raw());
         assert!(matches!(result, Err(CommitError::Timeout { .. })), "{result:?}");
 
         drop(broker);

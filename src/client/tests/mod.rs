@@ -8,6 +8,7 @@ mod commit;
 mod consumer;
 mod ordering;
 mod outages;
+mod packing;
 mod producer;
 
 use std::future::Future;
