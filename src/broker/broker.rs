@@ -1,6 +1,7 @@
 //! The broker: every topic, and where every group stands.
 
 use std::collections::{BTreeMap, HashMap};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,14 +11,13 @@ use parking_lot::{Mutex, RwLock};
 use super::catalog::{self, partition_dir};
 use super::error::{BrokerError, CloseError, CommitError, PartitionError};
 use super::flusher::{FlushQueue, Flusher};
-use super::offsets::{self, OffsetKey, OffsetTable};
+use super::offsets::{OffsetKey, OffsetTable};
 use super::options::Options;
 use super::partition::Partition;
 use super::restore;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
-use crate::record::{FrameLimits, Run};
-use crate::storage::{self, AppendError, Clock, Disk, Log, OpenError};
+use crate::storage::{self, Clock, Disk, Log, OpenError};
 
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -48,6 +48,8 @@ pub struct Broker {
 #[derive(Debug, Default)]
 struct Created {
     partitions: usize,
+    /// The broker is closed: a topic created now would be flushed by nobody.
+    closed: bool,
 }
 
 /// What a broker is built from.
@@ -82,6 +84,10 @@ impl Broker {
         let offsets_log = opener.offsets_topic(&mut topics, &mut created)?;
         let table = OffsetTable::new();
         restore::restore(&offsets_log, &table, &metrics)?;
+        let end = |name: &TopicPartition| {
+            Some(topics.get(&name.topic)?.get(&name.partition)?.end_offset())
+        };
+        restore::clamp(&offsets_log, &table, &metrics, clock.now_ns(), end);
         let interval = Duration::from_millis(u64::from(storage.flush_interval_ms));
         let flusher =
             Flusher::start(Arc::clone(&flush_queue), interval).map_err(BrokerError::Thread)?;
@@ -170,6 +176,10 @@ impl Broker {
                 partition: wanted,
             });
         }
+        if created.closed {
+            let (path, source) = (self.data_dir.clone(), io::Error::other("the broker is closed"));
+            return Err(OpenError { path, source }.into());
+        }
         let max = self.options.max_partitions;
         if created.partitions + partitions as usize > max as usize {
             return Err(PartitionError::LimitReached { partitions, max });
@@ -209,23 +219,14 @@ impl Broker {
             );
         }
         let offset = offset.min(end);
-        let mut frame = Vec::new();
-        // Names bound the key's size: the frame always fits.
-        let _ = offsets::write_entry(&key, offset, self.clock.now_ns(), &mut frame);
-        let write = || -> Result<(), AppendError> {
-            let limits = FrameLimits::STORED;
-            if let Some(mut run) = Run::parse(&mut frame, &limits) {
-                self.offsets_log.append(&mut run)?;
-            }
-            Ok(())
-        };
-        self.table.set(key, offset, write)?.map_err(|_| CommitError::TableFull)?;
+        self.table.store(&self.offsets_log, key, offset, self.clock.now_ns())?;
         self.metrics.commits.inc();
         Ok(offset)
     }
 
     /// Stops the flusher and flushes every partition. Nothing can be appended afterwards.
     pub fn close(&self) -> Result<(), CloseError> {
+        self.create.lock().closed = true;
         self.flusher.lock().take();
         let partitions: Vec<_> =
             self.topics.read().values().flat_map(BTreeMap::values).map(Arc::clone).collect();
@@ -273,7 +274,7 @@ impl Opener {
     ) -> Result<Arc<Partition>, BrokerError> {
         let missing = || BrokerError::DataDir {
             path: self.data_dir.join(OFFSETS_TOPIC),
-            source: std::io::ErrorKind::NotFound.into(),
+            source: io::ErrorKind::NotFound.into(),
         };
         let topic = TopicName::parse(OFFSETS_TOPIC).map_err(|_| missing())?;
         if topics.get(&topic).is_none_or(|partitions| !partitions.contains_key(&0)) {
@@ -309,17 +310,21 @@ impl Opener {
         ids: impl Iterator<Item = PartitionId>,
         created: &mut Created,
     ) -> Result<Partitions, OpenError> {
-        let mut opened = Partitions::new();
+        let mut logs = Vec::new();
         for partition in ids {
             let name = TopicPartition { topic: topic.clone(), partition };
             let dir = partition_dir(&self.data_dir, &name);
             let log = Log::open(Arc::clone(&self.disk), &dir, self.segment_bytes, &self.metrics)?;
+            logs.push((name, log));
+        }
+        // Counted, and queued for the flusher, only once all of them are open.
+        let opened = logs.into_iter().map(|(name, log)| {
             let ordinal = created.partitions;
             created.partitions += 1;
             let queue = Arc::clone(&self.flush_queue);
             let metrics = Arc::clone(&self.metrics);
-            opened.insert(partition, Partition::new(name, ordinal, log, queue, metrics));
-        }
-        Ok(opened)
+            (name.partition, Partition::new(name, ordinal, log, queue, metrics))
+        });
+        Ok(opened.collect())
     }
 }

@@ -13,6 +13,8 @@ mod offsets;
 mod options;
 mod partition;
 mod restore;
+#[cfg(test)]
+mod tests;
 mod wake;
 
 pub use broker::{Broker, Parts};

@@ -6,13 +6,17 @@
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use super::error::CommitError;
+use super::partition::Partition;
 use crate::model::limits::{COMMITTED_OFFSETS_MAX, OFFSET_SHARDS};
 use crate::model::{GroupName, Offset, PartitionId, TopicName, TopicPartition};
-use crate::record::{FrameBuilder, FrameTooLarge, wire};
+use crate::record::{FrameBuilder, FrameLimits, FrameTooLarge, Run, wire};
+use crate::storage::AppendError;
 
 /// A group and the partition it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -78,6 +82,42 @@ impl OffsetTable {
             self.len.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Ok(()))
+    }
+
+    /// Appends the entry of a commit to the log and sets the offset.
+    pub(super) fn store(
+        &self,
+        log: &Arc<Partition>,
+        key: OffsetKey,
+        offset: Offset,
+        timestamp_ns: u64,
+    ) -> Result<(), CommitError> {
+        let mut frame = Vec::new();
+        // Names bound the key's size: the frame always fits.
+        let _ = write_entry(&key, offset, timestamp_ns, &mut frame);
+        let write = || -> Result<(), AppendError> {
+            if let Some(mut run) = Run::parse(&mut frame, &FrameLimits::STORED) {
+                log.append(&mut run)?;
+            }
+            Ok(())
+        };
+        self.set(key, offset, write)?.map_err(|_| CommitError::TableFull)
+    }
+
+    /// The keys whose offset is larger than `end` gives for their partition, and that end.
+    pub(super) fn beyond(
+        &self,
+        end: impl Fn(&TopicPartition) -> Option<Offset>,
+    ) -> Vec<(OffsetKey, Offset)> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            for (key, &offset) in &*shard.lock() {
+                if let Some(end) = end(&key.partition).filter(|&end| offset > end) {
+                    found.push((key.clone(), end));
+                }
+            }
+        }
+        found
     }
 
     /// Keys in the table.

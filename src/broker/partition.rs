@@ -43,11 +43,11 @@ impl Partition {
             queued: AtomicBool::new(true),
             refusing: AtomicBool::new(false),
             failed: AtomicBool::new(false),
-            flush_queue: Arc::clone(&flush_queue),
+            flush_queue,
             metrics,
         });
         // What an earlier process wrote may still wait for the disk.
-        flush_queue.push(Arc::clone(&partition));
+        partition.flush_queue.push(Arc::clone(&partition));
         partition
     }
 

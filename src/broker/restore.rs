@@ -1,9 +1,13 @@
 //! Reading the offsets topic at start.
 
+use std::convert::Infallible;
+use std::sync::Arc;
+
 use super::error::RestoreError;
 use super::offsets::{self, OffsetTable};
 use super::partition::Partition;
 use crate::metrics::Metrics;
+use crate::model::{Offset, TopicPartition};
 use crate::record::{Check, FrameLimits, Frames, check};
 use crate::storage::Fetch;
 
@@ -26,9 +30,7 @@ pub(super) fn restore(
             Fetch::Slice(slice) => slice,
             Fetch::Tail => break,
             Fetch::Damaged => {
-                tracing::error!(
-                    "the offsets topic is damaged; offsets committed later are unknown"
-                );
+                damaged();
                 break;
             }
         };
@@ -52,7 +54,10 @@ pub(super) fn restore(
                     malformed += 1;
                     skip = needed;
                 }
-                _ => break,
+                _ => {
+                    damaged();
+                    break;
+                }
             }
         }
     }
@@ -64,10 +69,41 @@ pub(super) fn restore(
     Ok(())
 }
 
+fn damaged() {
+    tracing::error!("the offsets topic is damaged; offsets committed later are unknown");
+}
+
+/// Commits the log end for those who stand beyond it. After a power cut a commit can be there and the records before it
+/// not; once their offsets are given again, the group would skip the new records.
+pub(super) fn clamp(
+    log: &Arc<Partition>,
+    table: &OffsetTable,
+    metrics: &Metrics,
+    now_ns: u64,
+    end: impl Fn(&TopicPartition) -> Option<Offset>,
+) {
+    let beyond = table.beyond(end);
+    for (key, end) in &beyond {
+        metrics.commits_clamped.inc();
+        tracing::warn!(
+            group = %key.group, partition = %key.partition, end,
+            "committed offset lies beyond the log end, clamped to it"
+        );
+        if let Err(error) = table.store(log, key.clone(), *end, now_ns) {
+            tracing::warn!(group = %key.group, %error, "clamped until the next start only");
+            let _ = table.set(key.clone(), *end, || Ok::<_, Infallible>(()));
+        }
+    }
+    if !beyond.is_empty() {
+        // Before records are: else the next power cut could take this and leave those. A failure is reported there.
+        let _ = log.flush();
+    }
+}
+
 fn apply(table: &OffsetTable, key: &[u8], payload: &[u8]) -> bool {
     match offsets::read_entry(key, payload) {
         Ok((key, offset)) => {
-            let applied = table.set(key, offset, || Ok::<_, std::convert::Infallible>(()));
+            let applied = table.set(key, offset, || Ok::<_, Infallible>(()));
             matches!(applied, Ok(Ok(())))
         }
         Err(error) => {

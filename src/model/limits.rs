@@ -12,7 +12,7 @@ pub const GROUP_NAME_MAX: usize = 249;
 pub const PARTITIONS_PER_TOPIC_MAX: u32 = 10_000;
 
 /// Digits of the largest partition number.
-pub const PARTITION_DIGITS_MAX: usize = 5;
+pub const PARTITION_DIGITS_MAX: u32 = 5;
 
 /// Most partitions in one broker, unless configured otherwise.
 pub const PARTITIONS_DEFAULT_MAX: u32 = 20_000;
@@ -55,8 +55,8 @@ pub const REACTORS_MAX: usize = 256;
 pub const MIB: u64 = 1024 * 1024;
 
 const _: () =
-    assert!(TOPIC_NAME_MAX + 1 + PARTITION_DIGITS_MAX <= 255, "a directory name holds it");
-const _: () = assert!(PARTITIONS_PER_TOPIC_MAX <= 10u32.pow(PARTITION_DIGITS_MAX as u32));
+    assert!(TOPIC_NAME_MAX + 1 + PARTITION_DIGITS_MAX as usize <= 255, "a directory name holds it");
+const _: () = assert!(PARTITIONS_PER_TOPIC_MAX <= 10u32.pow(PARTITION_DIGITS_MAX));
 const _: () =
     assert!(TOPIC_NAME_MAX <= 255 && GROUP_NAME_MAX <= 255, "1.0 strings have a u8 length");
 const _: () = assert!(PAYLOAD_MB_MAX as u64 * MIB <= u32::MAX as u64, "payload_size is a u32");

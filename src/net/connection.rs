@@ -44,8 +44,8 @@ pub enum Action<'a> {
     Append(Run<'a>),
     /// Keep what is left of the input and do not read more for now.
     Wait,
-    /// Close the connection, after what was already answered has been sent.
-    Close(CloseReason),
+    /// Close the connection, after what was already answered has been sent; the text is for the log.
+    Close(CloseReason, String),
 }
 
 /// An action, and how much of the input it takes.
@@ -103,7 +103,7 @@ impl Connection {
             }
             Err(error) => error,
         };
-        self.close(status::of_handshake(&error))
+        self.close(status::of_handshake(&error), &error)
     }
 
     fn frames<'a>(&mut self, input: &'a mut [u8]) -> Step<'a> {
@@ -112,7 +112,9 @@ impl Connection {
             Scan { frames: 0, rest: Ok(needed), .. } => {
                 Step { consumed: 0, action: Action::Read { needed } }
             }
-            Scan { frames: 0, rest: Err(error), .. } => self.close(status::of_frame(&error)),
+            Scan { frames: 0, rest: Err(error), .. } => {
+                self.close(status::of_frame(&error), &error)
+            }
             // Frames before a bad one are good. The next call comes to what follows them.
             Scan { len, .. } => match Run::split(input, &found) {
                 (Some(run), _) => Step { consumed: len, action: Action::Append(run) },
@@ -121,9 +123,9 @@ impl Connection {
         }
     }
 
-    fn close(&mut self, reason: CloseReason) -> Step<'static> {
+    fn close(&mut self, reason: CloseReason, detail: &impl ToString) -> Step<'static> {
         self.phase = Phase::Closing;
-        Step { consumed: 0, action: Action::Close(reason) }
+        Step { consumed: 0, action: Action::Close(reason, detail.to_string()) }
     }
 
     /// The request was carried out.
@@ -194,7 +196,7 @@ mod tests {
                     Action::Append(run) => {
                         payloads.extend(run.iter().map(|(_, _, payload)| payload.to_vec()));
                     }
-                    Action::Close(reason) => return (payloads, Some(reason)),
+                    Action::Close(reason, _) => return (payloads, Some(reason)),
                 }
                 pending.drain(..consumed);
                 if opened {

@@ -111,6 +111,15 @@ impl<'a> Run<'a> {
     }
 }
 
+impl<'a> IntoIterator for &'a Run<'_> {
+    type Item = (Header, &'a [u8], &'a [u8]);
+    type IntoIter = Frames<'a>;
+
+    fn into_iter(self) -> Frames<'a> {
+        self.iter()
+    }
+}
+
 /// Walks complete frames back to back; stops before anything that is not a whole frame.
 #[derive(Debug, Clone)]
 pub struct Frames<'a> {

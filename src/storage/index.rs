@@ -171,16 +171,25 @@ impl IndexPolicy {
     }
 }
 
-/// Writes a new index beside the old one and puts it in its place, durably.
-pub(super) fn replace(
-    disk: &dyn Disk,
-    path: &Path,
-    entries: impl Iterator<Item = IndexEntry>,
-) -> io::Result<()> {
-    let bytes: Vec<u8> = entries
+fn to_bytes(entries: &[IndexEntry]) -> Vec<u8> {
+    entries
+        .iter()
         .flat_map(|entry| [wire::u64_bytes(entry.offset), wire::u64_bytes(entry.position)])
         .flatten()
-        .collect();
+        .collect()
+}
+
+/// Whether the file holds exactly these entries.
+pub(super) fn holds(disk: &dyn Disk, path: &Path, entries: &[IndexEntry]) -> bool {
+    let wanted = to_bytes(entries);
+    let mut found = vec![0; wanted.len() + 1];
+    let read = disk.open(path, Open::Existing).and_then(|file| file.read_full_at(&mut found, 0));
+    read.is_ok_and(|read| found[..read] == wanted)
+}
+
+/// Writes a new index beside the old one and puts it in its place, durably.
+pub(super) fn replace(disk: &dyn Disk, path: &Path, entries: &[IndexEntry]) -> io::Result<()> {
+    let bytes = to_bytes(entries);
     let temporary = path.with_extension("idx.tmp");
     let file = disk.open(&temporary, Open::Truncate)?;
     file.write_all_at(&bytes, 0)?;

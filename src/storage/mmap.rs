@@ -40,12 +40,14 @@ impl FileMap {
 }
 
 impl Map for FileMap {
+    #[expect(clippy::cast_ptr_alignment, reason = "a mapping starts at a page boundary")]
     fn words(&self) -> &[AtomicU64] {
         let backed = self.backed.load(Ordering::Acquire);
         // SAFETY: the mapping starts at a page boundary, so it is aligned for `AtomicU64`; `backed` is at most its
         // capacity, and the file has space for that many words, so the memory is readable and writable for as long as
-        // `self` lives. (Sealing cuts the file only behind the words in use.) Words are only touched as atomics, so sharing them between threads is no data race. The data
-        // directory is locked against other brokers, which would be the only other writers.
+        // `self` lives. (Sealing cuts the file only behind the words in use.) Words are only touched as atomics, so
+        // sharing them between threads is no data race. The data directory is locked against other brokers, which would
+        // be the only other writers.
         unsafe { std::slice::from_raw_parts(self.map.as_mut_ptr().cast::<AtomicU64>(), backed) }
     }
 

@@ -106,13 +106,21 @@ fn reserve(_file: &fs::File, _len: u64) -> io::Result<()> {
 /// Extends the file to `len` with disk space behind every byte, so that writing through a mapping cannot fail.
 #[cfg(target_os = "linux")]
 pub(super) fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
-    rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, len)?;
-    Ok(())
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, len) {
+        // Network file systems and those of virtual machines often cannot.
+        Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, len),
+        result => Ok(result?),
+    }
 }
 
-/// Extends the file to `len`, writing zeros so that there is disk space behind every byte.
+/// Extends the file to `len` with disk space behind every byte, so that writing through a mapping cannot fail.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
+    write_zeros(file, len)
+}
+
+/// Extends the file to `len` with zeros; what is there stays.
+fn write_zeros(file: &fs::File, len: u64) -> io::Result<()> {
     let zeros = [0; 4096];
     let mut at = file.metadata()?.len();
     while at < len {
@@ -121,4 +129,23 @@ pub(super) fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
         at += chunk as u64;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeros_are_written_behind_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        for (there, len) in [(0, 0), (0, 1), (3, 4096), (3, 10_000), (5000, 100)] {
+            fs::write(&path, vec![7; there]).unwrap();
+            let file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+            write_zeros(&file, len).unwrap();
+            let mut expected = vec![7; there];
+            expected.resize(there.max(usize::try_from(len).unwrap()), 0);
+            assert!(fs::read(&path).unwrap() == expected, "{there} bytes to {len}");
+        }
+    }
 }

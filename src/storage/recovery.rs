@@ -87,8 +87,11 @@ impl Recovery<'_> {
             }
         };
         let end = walk.position();
-        self.replace_index(base, entries)?;
         let idx = segment::path(self.dir, base, "idx");
+        // A damaged segment comes here at every start; its index was made right at the first.
+        if !index::holds(self.disk, &idx, &entries) {
+            self.replace_index(base, &entries)?;
+        }
         let index = OffsetIndex::open_sealed(self.disk, &idx, end)?;
         if let Some(damage) = damage {
             self.metrics.segments_damaged.inc();
@@ -124,7 +127,7 @@ impl Recovery<'_> {
         } else {
             let entries = check.into_entries();
             drop(found);
-            self.replace_index(base, entries)?;
+            self.replace_index(base, &entries)?;
             OffsetIndex::open_active(self.disk, &idx, end, self.segment_bytes)?
         };
         let state = SegmentState { end, sealed: false, damaged: false };
@@ -163,11 +166,11 @@ impl Recovery<'_> {
         names.find(|name| !taken(name)).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
     }
 
-    fn replace_index(&self, base: Offset, entries: Vec<IndexEntry>) -> io::Result<()> {
+    fn replace_index(&self, base: Offset, entries: &[IndexEntry]) -> io::Result<()> {
         let idx = segment::path(self.dir, base, "idx");
         self.metrics.indexes_rebuilt.inc();
         tracing::info!(index = %idx.display(), entries = entries.len(), "offset index rebuilt");
-        index::replace(self.disk, &idx, entries.into_iter())
+        index::replace(self.disk, &idx, entries)
     }
 }
 

@@ -4,10 +4,13 @@
 //! * [`SimDisk::crash`]: the power goes. What was synced stays; of the writes since then a prefix stays (the last one
 //!   perhaps in part), of the directory changes and of the words stored through a mapping any subset.
 //!
+//! Both return a new disk and leave the old one to whoever still holds its files. The same seed crashes the same way.
+//!
 //! Some file systems note a file's new length before its bytes; then a frame's body can be zeros behind a whole header.
 //! Without checksums nobody can tell, so this disk does not do it.
-//!
-//! Both return a new disk and leave the old one to whoever still holds its files. The same seed crashes the same way.
+
+mod inode;
+mod seeded;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -18,38 +21,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
+use self::inode::{Inode, Write, words_of};
+pub(crate) use self::seeded::Seeded;
 use super::disk::{Disk, Entry, File, Map, Open};
 
 const WORD: usize = size_of::<u64>();
 
-/// A small deterministic generator (splitmix64): tests print its seed.
-#[derive(Debug, Clone)]
-pub(crate) struct Seeded(u64);
-
-impl Seeded {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// A number below `bound` (0 if that is 0).
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound.max(1) as u64).unwrap()
-    }
-
-    pub(crate) fn coin(&mut self) -> bool {
-        self.next() & 1 == 1
-    }
-}
-
 /// What the disk refuses.
+#[expect(clippy::struct_excessive_bools, reason = "faults are independent of each other")]
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     /// Bytes that writes may still take before the disk is full; `None` for no limit.
@@ -60,7 +39,7 @@ pub(crate) struct Faults {
     pub(crate) no_grow: bool,
     /// Setting space aside says the disk is full.
     pub(crate) no_reserve: bool,
-    /// Creating a file whose name has this extension says the disk is full.
+    /// Creating a file whose path contains this says the disk is full.
     pub(crate) no_create: Option<&'static str>,
     /// Cutting a file fails.
     pub(crate) no_set_len: bool,
@@ -76,7 +55,7 @@ pub(crate) struct SimDisk {
     syncs: Arc<AtomicUsize>,
 }
 
-type Names = BTreeMap<PathBuf, Arc<Mutex<Inode>>>;
+type Names = BTreeMap<PathBuf, Shared>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -91,111 +70,10 @@ struct State {
 struct Change {
     removed: Option<PathBuf>,
     added: PathBuf,
-    inode: Arc<Mutex<Inode>>,
+    inode: Shared,
 }
 
-/// A file's bytes.
-#[derive(Debug, Default, Clone)]
-struct Inode {
-    bytes: Vec<u8>,
-    durable: Vec<u8>,
-    /// What happened since the last sync.
-    writes: Vec<Write>,
-    /// Where the file is mapped, these words are its bytes.
-    words: Option<Arc<[AtomicU64]>>,
-}
-
-#[derive(Debug, Clone)]
-enum Write {
-    At(usize, Vec<u8>),
-    Len(usize),
-}
-
-impl Inode {
-    /// Takes over what was stored through the mapping.
-    fn absorb(&mut self) {
-        if let Some(words) = &self.words {
-            for (bytes, word) in self.bytes.chunks_exact_mut(WORD).zip(words.iter()) {
-                bytes.copy_from_slice(&word.load(Ordering::Acquire).to_ne_bytes());
-            }
-        }
-    }
-
-    fn do_write(&mut self, write: Write) {
-        assert!(self.words.is_none(), "a file that is mapped is not written otherwise");
-        apply(&mut self.bytes, &write, usize::MAX);
-        self.writes.push(write);
-    }
-
-    fn set_len(&mut self, len: usize) {
-        self.absorb();
-        if let Some(words) = &self.words {
-            for word in words.iter().skip(len / WORD) {
-                word.store(0, Ordering::Release);
-            }
-        }
-        self.bytes.resize(len, 0);
-        self.writes.push(Write::Len(len));
-    }
-
-    fn sync(&mut self) {
-        self.absorb();
-        self.durable.clone_from(&self.bytes);
-        self.writes.clear();
-    }
-
-    /// The file as it is found after a power cut.
-    fn crashed(&mut self, seed: &mut Seeded) -> Self {
-        self.absorb();
-        let mut bytes = self.durable.clone();
-        let kept = seed.below(self.writes.len() + 1);
-        for write in &self.writes[..kept] {
-            apply(&mut bytes, write, usize::MAX);
-        }
-        if let Some(write @ Write::At(_, data)) = self.writes.get(kept)
-            && seed.coin()
-        {
-            apply(&mut bytes, write, seed.below(data.len()));
-        }
-        if self.words.is_some() {
-            for (kept, stored) in bytes.chunks_exact_mut(WORD).zip(self.bytes.chunks_exact(WORD)) {
-                if seed.coin() {
-                    kept.copy_from_slice(stored);
-                }
-            }
-        }
-        Self { durable: bytes.clone(), bytes, ..Self::default() }
-    }
-
-    /// The file as it is found after the process died.
-    fn killed(&mut self) -> Self {
-        self.absorb();
-        Self { words: None, ..self.clone() }
-    }
-}
-
-fn apply(bytes: &mut Vec<u8>, write: &Write, at_most: usize) {
-    match write {
-        Write::At(at, data) => {
-            let data = &data[..data.len().min(at_most)];
-            let end = at + data.len();
-            if bytes.len() < end {
-                bytes.resize(end, 0);
-            }
-            bytes[*at..end].copy_from_slice(data);
-        }
-        Write::Len(len) => bytes.resize(*len, 0),
-    }
-}
-
-fn words_of(bytes: &[u8], capacity: usize) -> Arc<[AtomicU64]> {
-    let mut words: Vec<_> = bytes
-        .chunks_exact(WORD)
-        .map(|chunk| AtomicU64::new(u64::from_ne_bytes(chunk.try_into().unwrap())))
-        .collect();
-    words.resize_with(capacity.max(words.len()), AtomicU64::default);
-    words.into()
-}
+type Shared = Arc<Mutex<Inode>>;
 
 impl SimDisk {
     /// The disk after the process died: everything written is there, synced or not.
@@ -256,9 +134,9 @@ impl SimDisk {
 
     /// Puts a file there (or over another), durably.
     pub(crate) fn put(&self, path: &Path, bytes: &[u8]) {
-        let inode = Inode { bytes: bytes.to_vec(), durable: bytes.to_vec(), ..Inode::default() };
-        let inode = Arc::new(Mutex::new(inode));
+        let inode = Arc::new(Mutex::new(Inode::synced(bytes.to_vec())));
         let mut state = self.state.lock();
+        state.changes.retain(|change| change.added != path);
         state.names.insert(path.to_owned(), Arc::clone(&inode));
         state.durable_names.insert(path.to_owned(), inode);
     }
@@ -279,12 +157,12 @@ impl SimDisk {
 
 /// Copies inodes, each once, so that names of one file still share it.
 struct CopyInodes<F> {
-    copied: Vec<(Arc<Mutex<Inode>>, Arc<Mutex<Inode>>)>,
+    copied: Vec<(Shared, Shared)>,
     make: F,
 }
 
 impl<F: FnMut(&mut Inode) -> Inode> CopyInodes<F> {
-    fn inode(&mut self, inode: &Arc<Mutex<Inode>>) -> Arc<Mutex<Inode>> {
+    fn inode(&mut self, inode: &Shared) -> Shared {
         if let Some((_, copy)) = self.copied.iter().find(|(old, _)| Arc::ptr_eq(old, inode)) {
             return Arc::clone(copy);
         }
@@ -326,10 +204,10 @@ impl Disk for SimDisk {
             None if how == Open::Existing => return Err(io::ErrorKind::NotFound.into()),
             None => {
                 let refused = self.faults.lock().no_create;
-                if refused.is_some_and(|refused| path.extension().is_some_and(|e| e == refused)) {
+                if refused.is_some_and(|refused| path.to_string_lossy().contains(refused)) {
                     return Err(full());
                 }
-                let inode = Arc::<Mutex<Inode>>::default();
+                let inode = Shared::default();
                 let (removed, added) = (None, path.to_owned());
                 state.change(Change { removed, added, inode: Arc::clone(&inode) });
                 inode
@@ -369,19 +247,20 @@ impl Disk for SimDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
-        let (done, left) = std::mem::take(&mut state.changes)
-            .into_iter()
-            .partition(|change| change.added.parent() == Some(path));
-        state.changes = left;
-        let done: Vec<Change> = done;
-        done.iter().for_each(|change| change.apply(&mut state.durable_names));
+        for change in std::mem::take(&mut state.changes) {
+            if change.added.parent() == Some(path) {
+                change.apply(&mut state.durable_names);
+            } else {
+                state.changes.push(change);
+            }
+        }
         Ok(())
     }
 }
 
 #[derive(Debug)]
 struct SimFile {
-    inode: Arc<Mutex<Inode>>,
+    inode: Shared,
     disk: SimDisk,
 }
 
@@ -461,7 +340,7 @@ struct SimMap {
     words: Arc<[AtomicU64]>,
     backed: AtomicUsize,
     capacity: usize,
-    inode: Mutex<Option<Arc<Mutex<Inode>>>>,
+    inode: Mutex<Option<Shared>>,
     disk: SimDisk,
 }
 
@@ -495,4 +374,30 @@ impl Map for SimMap {
         }
         Ok(())
     }
+}
+
+#[test]
+fn the_same_seed_crashes_the_same_way() {
+    let disk = SimDisk::default();
+    let path = Path::new("/file");
+    let file = disk.open(path, Open::Create).unwrap();
+    file.write_all_at(b"synced", 0).unwrap();
+    file.sync_data().unwrap();
+    let named = |seed| disk.crash(&mut Seeded::new(seed)).read(path);
+    assert!((0..50).any(|seed| named(seed).is_none()), "a name that was not synced may be lost");
+    disk.sync_dir(Path::new("/")).unwrap();
+    for number in 0..10 {
+        file.write_all_at(&[number; 10], 6 + u64::from(number) * 10).unwrap();
+    }
+    let whole = disk.read(path).unwrap();
+    let mut lengths = BTreeSet::new();
+    for seed in 0..200 {
+        let found = named(seed).unwrap();
+        assert!(whole.starts_with(&found) && found.starts_with(b"synced"));
+        assert_eq!(named(seed), Some(found.clone()));
+        lengths.insert(found.len());
+    }
+    assert!(lengths.contains(&6) && lengths.contains(&whole.len()));
+    assert!(lengths.iter().any(|len| len % 10 != 6), "torn inside a write");
+    assert_eq!(disk.kill().read(path), Some(whole));
 }

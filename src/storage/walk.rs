@@ -135,12 +135,11 @@ impl<'a> Walk<'a> {
             .checked_sub(self.buf_at)
             .and_then(|at| usize::try_from(at).ok())
             .filter(|at| at + want <= self.buf.len());
-        let at = match within {
-            Some(at) => at,
-            None => {
-                self.fill()?;
-                0
-            }
+        let at = if let Some(at) = within {
+            at
+        } else {
+            self.fill()?;
+            0
         };
         let end = (at + want).min(self.buf.len());
         Ok(&self.buf[at..end])

@@ -186,7 +186,7 @@ mod tests {
         /// However the stream is cut into reads, and wherever connections break: every record once, in order.
         #[test]
         fn records_come_once_and_in_order(
-            frames in prop::collection::vec(prop::collection::vec(b'a'..b'z', 0..6), 1..12),
+            frames in prop::collection::vec(prop::collection::vec(b'a'..=b'z', 0..6), 1..12),
             reads in prop::collection::vec((1usize..80, any::<bool>()), 0..30),
         ) {
             let (bytes, expected) = log(&frames);

@@ -25,7 +25,7 @@ use slab::Slab;
 
 use self::context::Context;
 use self::inbox::{Key, Mail, Message};
-use self::session::{Role, Session, Verdict};
+use self::session::{Ending, Role, Session, Verdict};
 use super::connection::Connection;
 use super::sys;
 use crate::metrics::CloseReason;
@@ -96,7 +96,8 @@ impl Reactor {
         let key = Key(event.token().0 as u64);
         if let Some(session) = self.session(key) {
             // Errors and hang-ups show when reading.
-            session.readable |= event.is_readable() || event.is_read_closed() || event.is_error();
+            session.hung_up |= event.is_read_closed() || event.is_error();
+            session.readable |= event.is_readable() || session.hung_up;
             session.writable |= event.is_writable() || event.is_error();
             // One that waits for its turn gets no extra one.
             if !session.queued {
@@ -214,12 +215,13 @@ impl Reactor {
         session.leave(&self.cx);
         self.cx.metrics.connections.dec();
         let peer = session.peer;
-        match reason {
-            Some(reason) => {
-                self.cx.metrics.closed.inc(reason);
-                tracing::debug!(%peer, reason = reason.label(), "connection closed by the broker");
-            }
-            None => tracing::debug!(%peer, "connection ended"),
+        let _in_span = session.span.enter();
+        if let Some(reason) = reason {
+            self.cx.metrics.closed.inc(reason);
+            let (reason, detail) = (reason.label(), &session.detail);
+            tracing::debug!(%peer, reason, detail, "connection closed by the broker");
+        } else {
+            tracing::debug!(%peer, "connection ended");
         }
     }
 
@@ -265,7 +267,7 @@ impl Reactor {
         }
         match self.session(key) {
             Some(session) if session.out.is_empty() => self.close(key, None),
-            Some(session) => session.closing = Some(None),
+            Some(session) => session.closing = Some(Ending(None)),
             None => {}
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 
 use super::context::{Context, READ_BUFFER};
-use super::session::{Role, Session, Verdict};
+use super::session::{Ending, Role, Session, Verdict};
 use super::worker::Job;
 use crate::metrics::CloseReason;
 use crate::net::budget::Lease;
@@ -88,8 +88,9 @@ impl Session {
         let have = self.pending.len();
         let verdict = match read_some(&self.stream, &mut buf[have..]) {
             Got::Bytes(read) => {
-                // A short read means that the socket is empty: one system call saved.
-                self.readable = have + read == buf.len();
+                // A short read means that the socket is empty: one system call saved. Unless the peer's end is
+                // behind it, which is told once, and may have been told already.
+                self.readable = have + read == buf.len() || self.hung_up;
                 buf[..have].copy_from_slice(&self.pending);
                 self.pending.clear();
                 self.process(&mut buf[..have + read], cx)
@@ -111,7 +112,7 @@ impl Session {
         large.buf.resize(large.total.min(have + LARGE_STEP), 0);
         let got = read_some(&self.stream, &mut large.buf[have..]);
         let read = if let Got::Bytes(read) = got { read } else { 0 };
-        self.readable = have + read == large.buf.len();
+        self.readable = have + read == large.buf.len() || self.hung_up;
         large.buf.truncate(have + read);
         match got {
             Got::Bytes(_) if large.buf.len() < large.total => None,
@@ -119,7 +120,10 @@ impl Session {
                 let mut whole = self.large.take()?;
                 self.process(&mut whole.buf, cx)
             }
-            Got::Nothing => None,
+            Got::Nothing => {
+                self.readable = false;
+                None
+            }
             Got::End => self.end(have),
             Got::Failed => Some(Verdict::Close(None)),
         }
@@ -129,7 +133,7 @@ impl Session {
     fn end(&mut self, left: usize) -> Option<Verdict> {
         self.ended = true;
         self.readable = false;
-        self.closing = Some(self.connection.end_of_input(left));
+        self.closing = Some(Ending(self.connection.end_of_input(left)));
         self.out.is_empty().then_some(Verdict::Again)
     }
 
@@ -154,8 +158,9 @@ impl Session {
                     self.pending.extend_from_slice(&input[at..]);
                     break;
                 }
-                Action::Close(reason) => {
-                    self.closing = Some(Some(reason));
+                Action::Close(reason, detail) => {
+                    self.closing = Some(Ending(Some(reason)));
+                    self.detail = detail;
                     break;
                 }
             }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
+use tracing::Span;
 
 use super::context::Context;
 use super::inbox::Key;
@@ -16,7 +17,7 @@ use crate::net::open::{Refused, Target};
 use crate::protocol::COMMIT_ACK;
 
 /// What to do with a session after it was driven.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// Leave it: it waits for its socket, a partition or memory.
     Keep,
@@ -37,14 +38,21 @@ pub(super) enum Role {
     Committed,
 }
 
+/// The end that a session is coming to, once its answers are out: a reason if the broker chose to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ending(pub(super) Option<CloseReason>);
+
 /// One connection.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "independent facts about a socket, not states")]
 pub(super) struct Session {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
     pub(super) key: Key,
     pub(super) connection: Connection,
     pub(super) role: Role,
+    /// From the handshake to the end, for traces.
+    pub(super) span: Span,
     /// Received and not consumed: the start of a handshake or of a small frame.
     pub(super) pending: Vec<u8>,
     /// `pending` may hold something complete.
@@ -58,14 +66,18 @@ pub(super) struct Session {
     pub(super) out_at: usize,
     /// The socket may have something to read, as far as is known.
     pub(super) readable: bool,
+    /// The peer's end is in the socket, behind what is left to be read.
+    pub(super) hung_up: bool,
     /// The socket may take something, as far as is known.
     pub(super) writable: bool,
     /// The peer sends no more.
     pub(super) ended: bool,
     /// Waits for its turn.
     pub(super) queued: bool,
-    /// Close once the answers are out.
-    pub(super) closing: Option<Option<CloseReason>>,
+    /// How the connection will end, once the answers are out.
+    pub(super) closing: Option<Ending>,
+    /// What the log says about the end beside its reason.
+    pub(super) detail: String,
 }
 
 impl Session {
@@ -76,6 +88,7 @@ impl Session {
             key: Key(0),
             connection,
             role: Role::Unknown,
+            span: Span::none(),
             pending: Vec::new(),
             pending_new: false,
             large: None,
@@ -83,10 +96,12 @@ impl Session {
             out: Vec::new(),
             out_at: 0,
             readable: true,
+            hung_up: false,
             writable: true,
             ended: false,
             queued: false,
             closing: None,
+            detail: String::new(),
         }
     }
 
@@ -99,7 +114,7 @@ impl Session {
         if let Err(verdict) = self.send_answers() {
             return verdict;
         }
-        if let Some(reason) = self.closing {
+        if let Some(Ending(reason)) = self.closing {
             return Verdict::Close(reason);
         }
         match self.role {
@@ -114,7 +129,7 @@ impl Session {
         let target = match result {
             Ok(target) => target,
             Err(refused) => {
-                tracing::debug!(peer = %self.peer, detail = refused.detail, "request refused");
+                self.detail = refused.detail;
                 return Verdict::Close(Some(refused.reason));
             }
         };
@@ -122,14 +137,14 @@ impl Session {
         match target {
             Target::Producer(partition) => {
                 self.connection.opened(Opened::Producer);
-                tracing::debug!(peer = %self.peer, partition = %partition.name(), "producer");
+                self.span = self.span_of("producer", &partition);
                 let home = partition.ordinal() % cx.reactors;
                 self.role = Role::Producer(partition);
                 if home == cx.reactor { Verdict::Again } else { Verdict::Move(home) }
             }
             Target::Consumer(partition, cursor) => {
                 self.connection.opened(Opened::Consumer);
-                tracing::debug!(peer = %self.peer, partition = %partition.name(), "consumer");
+                self.span = self.span_of("consumer", &partition);
                 self.role = Role::Consumer { partition, cursor, parked: false };
                 Verdict::Again
             }
@@ -144,12 +159,17 @@ impl Session {
         }
     }
 
+    fn span_of(&self, role: &'static str, partition: &Partition) -> Span {
+        let span = tracing::info_span!("connection", role, peer = %self.peer, partition = %partition.name());
+        span.in_scope(|| tracing::debug!("opened"));
+        span
+    }
+
     /// Sends an answer, or as much of it as the socket takes; the rest is kept, and nothing is read until it is out.
     pub(super) fn answer(&mut self, bytes: &[u8]) -> Result<(), Verdict> {
         debug_assert!(self.out.is_empty(), "nothing is read while answers wait");
-        let sent = match write_some(&self.stream, bytes) {
-            Ok(sent) => sent,
-            Err(_) => return Err(Verdict::Close(None)),
+        let Ok(sent) = write_some(&self.stream, bytes) else {
+            return Err(Verdict::Close(None));
         };
         if sent < bytes.len() {
             self.writable = false;
@@ -166,10 +186,10 @@ impl Session {
         if !self.writable {
             return Err(Verdict::Keep);
         }
-        match write_some(&self.stream, &self.out[self.out_at..]) {
-            Ok(sent) => self.out_at += sent,
-            Err(_) => return Err(Verdict::Close(None)),
-        }
+        let Ok(sent) = write_some(&self.stream, &self.out[self.out_at..]) else {
+            return Err(Verdict::Close(None));
+        };
+        self.out_at += sent;
         if self.out_at < self.out.len() {
             self.writable = false;
             return Err(Verdict::Keep);

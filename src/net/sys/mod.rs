@@ -29,7 +29,7 @@ mod copy;
 pub(super) use copy::send_file;
 
 /// A peer that vanished without a word is noticed after about this and three probes more.
-const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Options of an accepted socket: small answers go out at once, and vanished peers are noticed.

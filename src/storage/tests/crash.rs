@@ -70,7 +70,7 @@ impl Life {
         let mut run = Vec::new();
         for _ in 0..=self.seed.below(3) {
             let len = [10, 200, 3000][self.seed.below(3)];
-            let payload = vec![self.seed.next() as u8; self.seed.below(len)];
+            let payload = vec![self.seed.byte(); self.seed.below(len)];
             run.extend(frame(b"k", &payload, u32::try_from(self.seed.below(4)).unwrap()));
         }
         self.bytes.extend(append(&self.opened.log, run).unwrap());

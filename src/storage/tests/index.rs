@@ -10,6 +10,7 @@ const ENTRY: usize = 16;
 type Change = fn(Vec<u8>, &[u8]) -> Option<Vec<u8>>;
 
 /// Adds to the entry with this number (counted from the end if negative).
+#[expect(clippy::unnecessary_wraps, reason = "it is most of a `Change`")]
 fn shift(mut index: Vec<u8>, number: isize, offset: i64, position: i64) -> Option<Vec<u8>> {
     let entries = index.len() / ENTRY;
     let at = ENTRY * number.rem_euclid(entries.cast_signed()).cast_unsigned();

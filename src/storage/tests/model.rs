@@ -57,8 +57,8 @@ impl World {
     fn append(&mut self, frames: &[(usize, usize, u32)]) {
         let mut run = Vec::new();
         for &(key, payload, count) in frames {
-            let fill = self.bytes.len() + run.len();
-            run.extend(frame(&vec![b'k'; key], &vec![(fill % 251) as u8; payload], count));
+            let fill = u8::try_from((self.bytes.len() + run.len()) % 251).unwrap();
+            run.extend(frame(&vec![b'k'; key], &vec![fill; payload], count));
         }
         let stored = append(&self.opened.log, run).unwrap();
         // Nothing but the offset may change, and a count of 0 becomes 1.

@@ -13,13 +13,10 @@ const RUNS: usize = 2000;
 fn write(log: &Log) -> Vec<u8> {
     let mut seed = Seeded::new(11);
     let mut bytes = Vec::new();
-    for number in 0..RUNS {
-        let payload = vec![number as u8; seed.below(400)];
+    for _ in 0..RUNS {
+        let payload = vec![seed.byte(); seed.below(400)];
         let run = [frame(b"k", &payload, 2), record(&payload)].concat();
         bytes.extend(append(log, run).unwrap());
-        if number % 500 == 0 {
-            log.flush().unwrap();
-        }
     }
     bytes
 }
@@ -75,12 +72,18 @@ fn readers_see_the_same_bytes_while_the_log_grows() {
         let (log, done) = (&log, &done);
         let followers = [7, 4096, 1 << 20].map(|max| scope.spawn(move || follow(log, done, max)));
         let seeker = scope.spawn(move || seek(log, done));
+        let flusher = scope.spawn(move || {
+            while !done.load(Ordering::Acquire) {
+                log.flush().unwrap();
+            }
+        });
         let written = write(log);
         done.store(true, Ordering::Release);
         for follower in followers {
             assert!(follower.join().unwrap() == written);
         }
         seeker.join().unwrap();
+        flusher.join().unwrap();
     });
     let (bytes, _) = read_from(&log, 0);
     drop(log);

@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn a_failed_roll_leaves_the_log_as_it_was_and_works_later() {
-    for refused in ["wal", "idx"] {
+    for refused in [".wal", ".idx"] {
         let disk = SimDisk::default();
         let Opened { log, .. } = open(&disk, 300);
         let mut bytes = append(&log, record(&[1; 200])).unwrap();

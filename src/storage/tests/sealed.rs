@@ -33,9 +33,10 @@ fn damaged() -> Damaged {
 fn readers_are_stopped_at_the_damage_and_served_elsewhere() {
     let Damaged { disk, bytes, offset, at, bases, wal } = damaged();
     disk.remove(&path(bases[1], "idx"));
-    for _ in 0..2 {
+    for rebuilt in [1, 0] {
         let Opened { log, metrics } = open(&disk, SEGMENT);
-        assert_eq!(metrics.segments_damaged.get(), 1);
+        assert_eq!(metrics.segments_damaged.get(), 1, "told at every start");
+        assert_eq!(metrics.indexes_rebuilt.get(), rebuilt);
         assert_eq!(metrics.torn_bytes.get(), 0);
         let (found, end) = read_from(&log, 0);
         assert_eq!(end, End::Damaged);

@@ -17,7 +17,7 @@ impl Hurt {
             Self::Truncated => bytes.truncate(from),
             Self::Zeroed => bytes[from..].fill(0),
             // Not a magic byte to begin with: what is random may otherwise be right.
-            Self::Garbage => bytes[from..].fill_with(|| seed.next() as u8 | 2),
+            Self::Garbage => bytes[from..].fill_with(|| seed.byte() | 2),
         }
     }
 }

@@ -1,0 +1,97 @@
+//! The flusher, and the end.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::*;
+use crate::storage::sim_disk::Seeded;
+
+/// Waits for something that comes soon; the limit only keeps a failure from hanging.
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_mins(1), "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_flusher_makes_dirty_partitions_durable_and_rests() {
+    let disk = SimDisk::default();
+    let broker = try_open(&disk, Options::default(), 1).unwrap();
+    let partition = broker.partition(&topic("t"), 0).unwrap();
+    let flushes = || broker.metrics().flushes.get();
+    // Each partition once when it is opened.
+    wait_for("the first flushes", || flushes() == 2);
+    for round in 1..20 {
+        append(&partition).unwrap();
+        wait_for("a flush after an append", || flushes() == 2 + round);
+        let crashed = open(&disk.crash(&mut Seeded::new(round)));
+        assert_eq!(crashed.partition(&topic("t"), 0).unwrap().end_offset(), round);
+    }
+    thread::sleep(Duration::from_millis(30));
+    assert_eq!(flushes(), 2 + 19, "nothing to do, nothing done");
+}
+
+#[test]
+fn closing_flushes_everything_and_refuses_more() {
+    let disk = SimDisk::default();
+    let broker = open(&disk);
+    let partitions: Vec<_> =
+        ["a", "b", "c"].map(|name| broker.partition(&topic(name), 0).unwrap()).into();
+    for partition in &partitions {
+        append(partition).unwrap();
+    }
+    broker.commit(key("g", "a", 0), &partitions[0], 1).unwrap();
+    broker.close().unwrap();
+    for partition in &partitions {
+        assert!(matches!(append(partition), Err(AppendError::ReadOnly)));
+    }
+    assert!(broker.commit(key("g", "a", 0), &partitions[0], 0).is_err());
+    let refused = broker.partition(&topic("new"), 0).unwrap_err();
+    assert!(matches!(refused, PartitionError::Create(_)), "nobody would flush it");
+    broker.close().unwrap();
+
+    for seed in 0..20 {
+        let crashed = open(&disk.crash(&mut Seeded::new(seed)));
+        for name in ["a", "b", "c"] {
+            assert_eq!(crashed.partition(&topic(name), 0).unwrap().end_offset(), 1);
+        }
+        assert_eq!(crashed.committed(&key("g", "a", 0)), Some(1));
+    }
+}
+
+/// What an append was told is stored is flushed by the close, however the two meet.
+#[test]
+fn nothing_slips_in_between_the_last_flush_and_the_end() {
+    for seed in 0..30 {
+        let disk = SimDisk::default();
+        let broker = open(&disk);
+        let partition = broker.partition(&topic("t"), 0).unwrap();
+        let stored = thread::scope(|scope| {
+            let append_all = || (0..u64::MAX).take_while(|_| append(&partition).is_ok()).count();
+            let appender = scope.spawn(append_all);
+            wait_for("a first record", || partition.end_offset() > seed);
+            broker.close().unwrap();
+            appender.join().unwrap()
+        });
+        let crashed = open(&disk.crash(&mut Seeded::new(seed)));
+        assert_eq!(crashed.partition(&topic("t"), 0).unwrap().end_offset(), stored as u64);
+    }
+}
+
+#[test]
+fn a_failed_flush_is_reported_once_and_by_the_end() {
+    let disk = SimDisk::default();
+    let broker = try_open(&disk, Options::default(), 1).unwrap();
+    let partition = broker.partition(&topic("t"), 0).unwrap();
+    wait_for("the first flushes", || broker.metrics().flushes.get() == 2);
+    disk.faults(|faults| faults.sync_error = true);
+    append(&partition).unwrap();
+    wait_for("the failure", || partition.is_read_only());
+    assert!(matches!(append(&partition), Err(AppendError::ReadOnly)));
+    let error = broker.close().unwrap_err();
+    assert_eq!(error.failed, 1);
+    assert_eq!(broker.metrics().flush_errors.get(), 1);
+    assert_eq!(partition.end_offset(), 1, "still there to be read");
+}

@@ -1,0 +1,73 @@
+//! Tests of the broker as a whole.
+
+mod commits;
+mod flushing;
+mod topics;
+mod waiting;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::*;
+use crate::metrics::Metrics;
+use crate::model::{GroupName, PartitionId, TopicName, TopicPartition};
+use crate::record::{FrameBuilder, FrameLimits, Run};
+use crate::storage::sim_disk::SimDisk;
+use crate::storage::{self, AppendError, ManualClock};
+
+/// Data directory of the broker under test.
+const DATA: &str = "/data";
+
+/// Flushed at the end only, unless a test asks for more.
+const NEVER_MS: u32 = 3_600_000;
+
+fn try_open(disk: &SimDisk, options: Options, flush_ms: u32) -> Result<Broker, BrokerError> {
+    let storage = storage::Options {
+        data_dir: DATA.into(),
+        max_segment_mb: 1,
+        flush_interval_ms: flush_ms,
+        ..storage::Options::default()
+    };
+    Broker::open(Parts {
+        options,
+        storage,
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(ManualClock::new(7)),
+        metrics: Arc::new(Metrics::default()),
+    })
+}
+
+fn open(disk: &SimDisk) -> Broker {
+    try_open(disk, Options::default(), NEVER_MS).unwrap()
+}
+
+fn topic(name: &str) -> TopicName {
+    TopicName::parse(name).unwrap()
+}
+
+fn key(group: &str, name: &str, partition: PartitionId) -> OffsetKey {
+    let partition = TopicPartition { topic: topic(name), partition };
+    OffsetKey { group: GroupName::parse(group).unwrap(), partition }
+}
+
+fn append_frame(
+    partition: &Arc<Partition>,
+    key: &[u8],
+    payload: &[u8],
+) -> Result<Appended, AppendError> {
+    let mut bytes = Vec::new();
+    FrameBuilder::new(7).key(key).write(payload, &mut bytes).unwrap();
+    partition.append(&mut Run::parse(&mut bytes, &FrameLimits::STORED).unwrap())
+}
+
+fn append(partition: &Arc<Partition>) -> Result<Appended, AppendError> {
+    append_frame(partition, b"", b"payload")
+}
+
+fn offsets_log(broker: &Broker) -> Arc<Partition> {
+    broker.existing(&topic("__consumer_offsets"), 0).unwrap().unwrap()
+}
+
+fn file(dir: &str, name: &str) -> std::path::PathBuf {
+    Path::new(DATA).join(dir).join(name)
+}
