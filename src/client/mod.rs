@@ -2,7 +2,7 @@
 //!
 //! * [`Producer`]: sends records to a partition, pipelined, and tells the offset of each.
 //! * [`Consumer`]: receives the records of a partition for a group, and commits what was handled.
-//! * [`commit`]: sets where a group resumes, without a consumer.
+//! * [`commit()`]: sets where a group resumes, without a consumer.
 //! * [`blocking`]: the same for programs without a runtime.
 //!
 //! All of it speaks protocol 1.0 and is at least once. Every error is typed by what was asked for, and says what can be

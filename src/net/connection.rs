@@ -150,7 +150,7 @@ impl Connection {
 
 /// Appends the acks of a run to `out`, in order: the offsets it was given if it was stored, else `not_stored`.
 pub fn acks(run: &Run<'_>, stored: bool, out: &mut Vec<u8>) {
-    for (header, ..) in run.iter() {
+    for (header, ..) in run {
         let ack = if stored { Ack::stored(header.offset) } else { Ack::NOT_STORED };
         out.extend_from_slice(&ack.to_bytes());
     }

@@ -1,5 +1,6 @@
 //! One partition's log: segments back to back, appended to at one end.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,7 +27,7 @@ const RESERVE_MAX: u64 = 16 * 1024 * 1024;
 /// The log of one partition.
 ///
 /// Appends take the writer's lock; readers take none on their way through a segment, and the list's lock when they
-/// change segments. Lock order: `writer`, then `syncing` or `segments`.
+/// change segments. Lock order: `syncing`, `writer`, `segments`.
 #[derive(Debug)]
 pub struct Log {
     disk: Arc<dyn Disk>,
@@ -40,7 +41,8 @@ pub struct Log {
     failed: AtomicBool,
     /// Nothing is appended any more. Set under the writer's lock.
     closed: AtomicBool,
-    /// Held while syncing: the system tells an error once, so whoever syncs next must know of it.
+    /// Held while flushing: segments become durable in order, and the system tells an error once, so whoever syncs next
+    /// must know of it.
     syncing: Mutex<()>,
 }
 
@@ -56,8 +58,10 @@ struct Writer {
     reserved: u64,
     /// Bytes of the active file that a flush has made durable.
     flushed: u64,
-    /// The active file was created and its directory not flushed since.
+    /// A file was created or renamed and the directory not flushed since.
     dir_dirty: bool,
+    /// Sealed segments that no flush has made durable, oldest first. The files of their successors are provisional.
+    settling: VecDeque<Arc<Segment>>,
     /// The next segment is wanted, and its file may be there. Until it is in use nothing is appended to this one: the
     /// file's name is the offset of the next record.
     must_roll: bool,
@@ -113,6 +117,7 @@ impl Log {
             reserved: position,
             flushed: 0,
             dir_dirty: true,
+            settling: VecDeque::new(),
             must_roll: false,
             torn: false,
             active,
@@ -167,16 +172,9 @@ impl Log {
         Ok(Appended { first, next })
     }
 
-    /// Seals the active segment and begins the next one.
-    ///
-    /// The old segment is flushed before the new one exists: a power cut then loses the end of the log, never a piece
-    /// before something that stays, and sealed segments are durable whichever process sealed them.
+    /// Seals the active segment and begins the next one, without waiting for the disk: a flush makes them durable in
+    /// order, and the new file has a provisional name until the old one is.
     fn roll(&self, writer: &mut Writer) -> Result<(), AppendError> {
-        if !writer.is_clean() {
-            let synced = self.sync(&writer.active, writer.dir_dirty);
-            synced.map_err(|_| AppendError::ReadOnly)?;
-            (writer.flushed, writer.dir_dirty) = (writer.position, false);
-        }
         writer.must_roll = true;
         let segment = self.create_segment(writer.next_offset)?;
         // Readers that see the old segment sealed must find its successor.
@@ -190,7 +188,7 @@ impl Log {
     }
 
     fn create_segment(&self, base: Offset) -> io::Result<Arc<Segment>> {
-        let wal = segment::path(&self.dir, base, "wal");
+        let wal = segment::path(&self.dir, base, segment::PROVISIONAL);
         // A leftover of an earlier attempt holds nothing that was ever acked.
         let file = self.disk.open(&wal, Open::Truncate)?;
         let idx = segment::path(&self.dir, base, "idx");
@@ -204,35 +202,49 @@ impl Log {
     ///
     /// After an error the log is read-only: the kernel may have dropped the pages, so trying again would lie.
     pub fn flush(&self) -> Result<(), FlushError> {
-        let writer = self.writer.lock();
-        if writer.is_clean() && !self.is_read_only() {
-            return Ok(());
-        }
-        let active = Arc::clone(&writer.active);
-        let (position, dir_dirty) = (writer.position, writer.dir_dirty);
-        drop(writer);
-        self.sync(&active, dir_dirty)?;
-        let mut writer = self.writer.lock();
-        // Else it was rolled meanwhile, which flushed it.
-        if Arc::ptr_eq(&writer.active, &active) {
-            writer.flushed = writer.flushed.max(position);
-            writer.dir_dirty = false;
-        }
-        Ok(())
-    }
-
-    /// Makes the bytes of a segment durable, and its name if `dir_dirty`.
-    fn sync(&self, segment: &Segment, dir_dirty: bool) -> Result<(), FlushError> {
         let _syncing = self.syncing.lock();
         if self.is_read_only() {
             return Err(FlushError(io::Error::other("an earlier flush failed")));
         }
-        let mut result = segment.file.sync_data();
-        if result.is_ok() && dir_dirty {
-            result = self.disk.sync_dir(&self.dir);
+        self.sync_all().map_err(|error| {
+            self.failed.store(true, Ordering::Release);
+            FlushError(error)
+        })
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        let mut writer = self.writer.lock();
+        while let Some(sealed) = writer.settling.front().map(Arc::clone) {
+            let next = writer.settling.get(1).unwrap_or(&writer.active).base_offset;
+            drop(writer);
+            sealed.file.sync_data()?;
+            self.settle(next)?;
+            writer = self.writer.lock();
+            writer.settling.pop_front();
         }
-        self.failed.fetch_or(result.is_err(), Ordering::AcqRel);
-        result.map_err(FlushError)
+        if writer.is_clean() {
+            return Ok(());
+        }
+        let active = Arc::clone(&writer.active);
+        let position = writer.position;
+        let dir_dirty = std::mem::take(&mut writer.dir_dirty);
+        drop(writer);
+        active.file.sync_data()?;
+        if dir_dirty {
+            self.disk.sync_dir(&self.dir)?;
+        }
+        let mut writer = self.writer.lock();
+        // Else it was rolled meanwhile, and the next flush comes to it.
+        if Arc::ptr_eq(&writer.active, &active) {
+            writer.flushed = position;
+        }
+        Ok(())
+    }
+
+    /// Gives a segment its name for good: its predecessor is durable.
+    fn settle(&self, base: Offset) -> io::Result<()> {
+        let provisional = segment::path(&self.dir, base, segment::PROVISIONAL);
+        self.disk.rename(&provisional, &segment::path(&self.dir, base, segment::WAL))
     }
 
     /// Flushes, and trims what was set aside for growth. The log can still be read afterwards, not appended to.
@@ -350,12 +362,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether everything appended is durable.
+    /// Whether everything in the active segment is durable, its name included.
     fn is_clean(&self) -> bool {
         self.position == self.flushed && !self.dir_dirty
     }
 
-    /// Goes on in a new segment; returns the old one.
+    /// Goes on in a new segment; returns the old one, which is to be flushed.
     fn switch_to(&mut self, segment: Arc<Segment>) -> Arc<Segment> {
         self.position = 0;
         self.reserved = 0;
@@ -363,7 +375,9 @@ impl Writer {
         self.policy = IndexPolicy::default();
         self.dir_dirty = true;
         self.must_roll = false;
-        std::mem::replace(&mut self.active, segment)
+        let old = std::mem::replace(&mut self.active, segment);
+        self.settling.push_back(Arc::clone(&old));
+        old
     }
 }
 

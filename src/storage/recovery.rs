@@ -3,6 +3,9 @@
 //! Sealed segments are taken as they are once their index agrees with them; the last segment is walked whole. Damage
 //! that reaches the end of the last segment is a torn tail: it is cut, and the bytes cut are kept beside it. Damage in
 //! a sealed segment cuts nothing: what stands before it is served, and readers are stopped there.
+//!
+//! Segments with a provisional name follow on the last one if it ends where they begin: then nothing is missing between
+//! them. Otherwise a power cut has lost what was, and they are set aside.
 
 use std::io;
 use std::path::Path;
@@ -33,34 +36,70 @@ pub(super) struct Recovery<'a> {
 impl Recovery<'_> {
     /// Opens all segments. An empty directory gets its first one.
     pub(super) fn run(&self) -> Result<Recovered, OpenError> {
-        let mut bases = self.bases().map_err(OpenError::at(self.dir))?;
+        let mut bases = self.bases(segment::WAL).map_err(OpenError::at(self.dir))?;
         let last = bases.pop().unwrap_or(0);
         let mut segments = Vec::with_capacity(bases.len() + 1);
         for (number, &base) in bases.iter().enumerate() {
             let next = bases.get(number + 1).copied().unwrap_or(last);
-            let path = segment::path(self.dir, base, "wal");
+            let path = segment::path(self.dir, base, segment::WAL);
             segments.push(Arc::new(self.sealed(base, next).map_err(OpenError::at(path))?));
         }
-        let path = segment::path(self.dir, last, "wal");
-        let (active, next_offset) = self.active(last).map_err(OpenError::at(path))?;
+        let path = segment::path(self.dir, last, segment::WAL);
+        let (mut active, mut next_offset) = self.active(last).map_err(OpenError::at(path))?;
+        for base in self.bases(segment::PROVISIONAL).map_err(OpenError::at(self.dir))? {
+            let path = segment::path(self.dir, base, segment::PROVISIONAL);
+            if base != next_offset || base == active.base_offset {
+                self.set_aside(base).map_err(OpenError::at(path))?;
+                continue;
+            }
+            let (next, end) = self.follow(&active, base).map_err(OpenError::at(path))?;
+            segments.push(Arc::new(std::mem::replace(&mut active, next)));
+            next_offset = end;
+        }
         segments.push(Arc::new(active));
         Ok(Recovered { segments, next_offset })
     }
 
-    /// Base offsets of the segments, ascending.
-    fn bases(&self) -> io::Result<Vec<Offset>> {
+    /// Base offsets of the segments with this extension, ascending.
+    fn bases(&self, extension: &str) -> io::Result<Vec<Offset>> {
         let entries = self.disk.list(self.dir)?;
         let mut bases: Vec<_> = entries
             .iter()
             .filter(|entry| !entry.is_dir)
-            .filter_map(|entry| segment::parse_wal_name(&entry.name))
+            .filter_map(|entry| segment::parse_name(&entry.name, extension))
             .collect();
         bases.sort_unstable();
         Ok(bases)
     }
 
+    /// Makes a provisional segment the one after `before`, which ends where it begins.
+    fn follow(&self, before: &Segment, base: Offset) -> io::Result<(Segment, Offset)> {
+        before.file.sync_data()?;
+        let wal = segment::path(self.dir, base, segment::WAL);
+        self.disk.rename(&segment::path(self.dir, base, segment::PROVISIONAL), &wal)?;
+        self.disk.sync_dir(self.dir)?;
+        before.seal();
+        before.index.seal()?;
+        self.active(base)
+    }
+
+    /// Keeps a provisional segment under a name that is no segment's.
+    fn set_aside(&self, base: Offset) -> io::Result<()> {
+        let path = segment::path(self.dir, base, segment::PROVISIONAL);
+        let bytes = self.disk.open(&path, Open::Existing)?.len()?;
+        let kept = self.unused_name(base)?;
+        self.disk.rename(&path, &self.dir.join(&kept))?;
+        self.disk.sync_dir(self.dir)?;
+        self.metrics.torn_bytes.add(bytes);
+        tracing::warn!(
+            dir = %self.dir.display(), segment = base, bytes, kept,
+            "segment set aside: records between it and the end of the log are lost"
+        );
+        Ok(())
+    }
+
     fn sealed(&self, base: Offset, next_base: Offset) -> io::Result<Segment> {
-        let file = self.disk.open(&segment::path(self.dir, base, "wal"), Open::Existing)?;
+        let file = self.disk.open(&segment::path(self.dir, base, segment::WAL), Open::Existing)?;
         let len = file.len()?;
         let idx = segment::path(self.dir, base, "idx");
         if let Ok(index) = OffsetIndex::open_sealed(self.disk, &idx, len)
@@ -105,7 +144,7 @@ impl Recovery<'_> {
     }
 
     fn active(&self, base: Offset) -> io::Result<(Segment, Offset)> {
-        let file = self.disk.open(&segment::path(self.dir, base, "wal"), Open::Create)?;
+        let file = self.disk.open(&segment::path(self.dir, base, segment::WAL), Open::Create)?;
         let len = file.len()?;
         let idx = segment::path(self.dir, base, "idx");
         let found = OffsetIndex::open_active(self.disk, &idx, len, self.segment_bytes)?;
@@ -231,10 +270,9 @@ impl<'a> IndexCheck<'a> {
                 self.agrees = false;
             }
         }
-        let wanted = self.policy.wants(position);
-        // Beyond the index there is (a crash lost its end), what it should hold is missing.
-        if wanted {
-            self.agrees &= self.matched > 0 && self.covers(position);
+        // Where the index has lost entries (a crash, a full disk), lookups would walk too far.
+        self.agrees &= self.covers(position);
+        if self.policy.wants(position) {
             self.entries.push(IndexEntry { offset, position });
         }
     }

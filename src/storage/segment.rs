@@ -138,9 +138,16 @@ pub(super) fn path(dir: &Path, base_offset: Offset, extension: &str) -> PathBuf 
     dir.join(format!("{base_offset:020}.{extension}"))
 }
 
-/// The base offset in the name of a `.wal` file; `None` for any other name.
-pub(super) fn parse_wal_name(name: &str) -> Option<Offset> {
-    let digits = name.strip_suffix(".wal")?;
+/// Extension of a segment's log file.
+pub(super) const WAL: &str = "wal";
+
+/// Extension of a log file whose predecessor may not be durable yet: it is renamed to [`WAL`] once that is. So a power
+/// cut that loses the end of one segment never leaves the next one behind a hole.
+pub(super) const PROVISIONAL: &str = "wal.new";
+
+/// The base offset in the name of a file with this extension; `None` for any other name.
+pub(super) fn parse_name(name: &str, extension: &str) -> Option<Offset> {
+    let digits = name.strip_suffix(extension)?.strip_suffix('.')?;
     let canonical = digits.len() == 20 && digits.bytes().all(|b| b.is_ascii_digit());
     if canonical { digits.parse().ok() } else { None }
 }

@@ -1,6 +1,6 @@
 //! Sending records: pipelined, in order, at least once.
 //!
-//! A record's way: [`Producer::send`] puts it into the [window](window), the background task ([`driver`]) takes all that
+//! A record's way: [`Producer::send`] puts it into the [`window`], the background task ([`driver`]) takes all that
 //! are there, [packs](frame) them into frames, writes many frames at once and matches the acks that come back to them
 //! ([`conversation`]). [`queue`] knows which frame stands where.
 

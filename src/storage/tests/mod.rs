@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::sim_disk::SimDisk;
-use super::{AppendError, Cursor, Disk, Fetch, Log};
+use super::{AppendError, Cursor, Disk, Fetch, Log, segment};
 use crate::metrics::Metrics;
 use crate::model::Offset;
 use crate::record::{FrameBuilder, FrameLimits, Frames, Run};
@@ -135,12 +135,14 @@ fn path(base: Offset, extension: &str) -> PathBuf {
     Path::new(DIR).join(format!("{base:020}.{extension}"))
 }
 
-/// Base offsets of the segments on a disk, ascending.
+/// Base offsets of the segments on a disk, ascending, whether their names are provisional or not.
 fn bases(disk: &SimDisk) -> Vec<Offset> {
-    let names = disk.files().into_iter();
+    let names = disk.files().into_iter().map(|file| file.file_name().unwrap().to_owned());
     names
-        .filter(|file| file.extension().is_some_and(|extension| extension == "wal"))
-        .map(|file| file.file_stem().unwrap().to_str().unwrap().parse().unwrap())
+        .filter_map(|name| {
+            let name = name.to_str()?;
+            segment::parse_name(name.strip_suffix(".new").unwrap_or(name), segment::WAL)
+        })
         .collect()
 }
 

@@ -35,7 +35,7 @@ fn a_leftover_of_an_earlier_roll_is_emptied() {
     let disk = SimDisk::default();
     let Opened { log, .. } = open(&disk, 300);
     let mut bytes = append(&log, record(&[1; 200])).unwrap();
-    disk.put(&path(1, "wal"), b"never acked");
+    disk.put(&path(1, segment::PROVISIONAL), b"never acked");
     disk.put(&path(1, "idx"), &[7; 64]);
     bytes.extend(append(&log, record(&[2; 200])).unwrap());
     assert_log_is(&log, &bytes);
@@ -45,17 +45,65 @@ fn a_leftover_of_an_earlier_roll_is_emptied() {
 }
 
 #[test]
-fn a_segment_that_cannot_be_flushed_is_not_rolled() {
+fn a_segment_whose_predecessor_cannot_be_flushed_keeps_its_provisional_name() {
     let disk = SimDisk::default();
     let Opened { log, .. } = open(&disk, 300);
-    let bytes = append(&log, record(&[1; 200])).unwrap();
+    let mut bytes = append(&log, record(&[1; 200])).unwrap();
     disk.faults(|faults| faults.sync_error = true);
-    assert!(append(&log, record(&[2; 200])).is_err());
+    bytes.extend(append(&log, record(&[2; 200])).unwrap());
+    assert!(log.flush().is_err());
     assert!(log.is_read_only());
     assert!(matches!(append(&log, record(&[2; 200])), Err(AppendError::ReadOnly)));
     assert!(log.flush().is_err());
     assert_log_is(&log, &bytes);
-    assert_eq!(bases(&disk), [0]);
+    assert_eq!(names(&disk, ".wal"), [path(0, segment::WAL)]);
+    assert_eq!(names(&disk, ".new"), [path(1, segment::PROVISIONAL)]);
+    assert_log_is(&open(&disk.kill(), 300).log, &bytes);
+}
+
+#[test]
+fn flushing_and_restarting_give_segments_their_names() {
+    for flush in [true, false] {
+        let disk = SimDisk::default();
+        let Opened { log, .. } = open(&disk, 300);
+        let bytes: Vec<u8> =
+            (0..4u8).flat_map(|n| append(&log, record(&[n; 200])).unwrap()).collect();
+        assert_eq!(names(&disk, ".new").len(), 3);
+        if flush {
+            log.flush().unwrap();
+            assert_eq!(names(&disk, ".new").len(), 0);
+        }
+        let disk = disk.kill();
+        let again = open(&disk, 300);
+        assert_log_is(&again.log, &bytes);
+        assert_eq!(names(&disk, ".new").len(), 0);
+        assert_eq!(bases(&disk), [0, 1, 2, 3]);
+        assert_eq!(again.metrics.torn_bytes.get(), 0);
+    }
+}
+
+/// What a power cut can leave: the end of the first segment is gone, the second is there.
+#[test]
+fn a_provisional_segment_behind_a_hole_is_set_aside() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 300);
+    let bytes = append(&log, record(&[1; 200])).unwrap();
+    append(&log, record(&[2; 200])).unwrap();
+    let lost = disk.read(&path(1, segment::PROVISIONAL)).unwrap();
+    let disk = disk.kill();
+    disk.put(&path(0, segment::WAL), &bytes[..100]);
+    let again = open(&disk, 300);
+    assert_eq!(again.log.end_offset(), 0);
+    assert_eq!(again.metrics.torn_bytes.get(), 100 + lost.len() as u64);
+    assert_eq!(names(&disk, ".new").len(), 0);
+    assert_eq!(disk.read(&path(1, "torn-1")), Some(lost));
+    let bytes = append(&again.log, record(b"goes on")).unwrap();
+    assert_log_is(&open(&disk.kill(), 300).log, &bytes);
+}
+
+fn names(disk: &SimDisk, ending: &str) -> Vec<PathBuf> {
+    let files = disk.files().into_iter();
+    files.filter(|file| file.to_str().is_some_and(|name| name.ends_with(ending))).collect()
 }
 
 /// Otherwise the second segment might survive a power cut that the end of the first did not.
