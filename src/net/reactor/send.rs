@@ -107,7 +107,7 @@ impl Session {
             if !self.readable {
                 return Ok(());
             }
-            match (&self.stream).read(&mut cx.buf) {
+            match (&self.stream).read(&mut cx.scratch) {
                 Ok(0) => {
                     self.ended = true;
                     self.readable = false;

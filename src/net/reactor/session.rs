@@ -19,6 +19,8 @@ use crate::protocol::COMMIT_ACK;
 /// What to do with a session after it was driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
+    /// Write what was gathered, then go on with it.
+    Flush,
     /// Leave it: it waits for its socket, a partition or memory.
     Keep,
     /// It has used up its turn and can go on: others first.
@@ -167,7 +169,10 @@ impl Session {
 
     /// Sends an answer, or as much of it as the socket takes; the rest is kept, and nothing is read until it is out.
     pub(super) fn answer(&mut self, bytes: &[u8]) -> Result<(), Verdict> {
-        debug_assert!(self.out.is_empty(), "nothing is read while answers wait");
+        if !self.out.is_empty() {
+            self.out.extend_from_slice(bytes);
+            return Ok(());
+        }
         let Ok(sent) = write_some(&self.stream, bytes) else {
             return Err(Verdict::Close(None));
         };
