@@ -131,6 +131,12 @@ impl Reactor {
                         self.apply(key, verdict);
                     }
                 }
+                Message::Warmed(key) => {
+                    if let Some(session) = self.session(key) {
+                        session.warming = false;
+                        self.drive(key);
+                    }
+                }
                 Message::Stop(at) => self.stop(at),
             }
         }

@@ -8,7 +8,7 @@ use mio::net::TcpStream;
 use super::context::Context;
 use super::gather::Counts;
 use super::session::{Ending, Role, Session, Verdict};
-use super::worker::Job;
+use super::worker::{Job, Work};
 use crate::metrics::CloseReason;
 use crate::net::budget::Lease;
 use crate::net::connection::{Action, acks};
@@ -227,7 +227,7 @@ impl Session {
         if let Some(result) = open_now(&cx.broker, &request) {
             return Some(self.opened(result, cx));
         }
-        let job = Job { request, key: self.key, inbox: Arc::clone(&cx.inbox) };
+        let job = Job { work: Work::Open(request), key: self.key, inbox: Arc::clone(&cx.inbox) };
         match cx.jobs.send(job) {
             Ok(()) => None,
             Err(_) => Some(Verdict::Close(Some(CloseReason::Storage))),

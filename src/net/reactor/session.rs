@@ -63,6 +63,10 @@ pub(super) struct Session {
     pub(super) large: Option<Large>,
     /// Not read until another connection gives memory back.
     pub(super) awaits_memory: bool,
+    /// Bytes from here on that are known to be in the page cache.
+    pub(super) warm: u64,
+    /// Not sent to until the page cache has what comes next.
+    pub(super) warming: bool,
     /// Answers that the socket did not take, from `out_at` on.
     pub(super) out: Vec<u8>,
     pub(super) out_at: usize,
@@ -95,6 +99,8 @@ impl Session {
             pending_new: false,
             large: None,
             awaits_memory: false,
+            warm: 0,
+            warming: false,
             out: Vec::new(),
             out_at: 0,
             readable: true,
