@@ -1,4 +1,4 @@
-//! HermitMQ: a persistent topic/partition message broker in one small static binary.
+//! HermitMQ: a persistent topic/partition message broker in one small binary.
 //!
 //! A broker holds *topics*; a topic has *partitions*; a partition is a log of *records*, each at its *offset*. Producers
 //! append, consumers read from where their group stands. The bytes of a frame are the same on the wire and on disk, so

@@ -203,15 +203,19 @@ impl Broker {
     }
 
     /// Commits where the group resumes. An offset beyond the log end is clamped to it: there is nothing to resume at
-    /// behind it. Returns the offset committed.
+    /// behind it. `Offset::MAX` means the log end. Returns the offset committed.
     pub fn commit(
         &self,
         key: OffsetKey,
         partition: &Partition,
         offset: Offset,
     ) -> Result<Offset, CommitError> {
-        let end = partition.end_offset();
+        let mut end = partition.end_offset();
         if offset > end {
+            // A reader may have got records that are stored and not counted yet.
+            end = partition.settled_end_offset();
+        }
+        if offset > end && offset != Offset::MAX {
             self.metrics.commits_clamped.inc();
             tracing::warn!(
                 group = %key.group, partition = %key.partition, offset, end,

@@ -71,6 +71,11 @@ impl Partition {
         self.log.end_offset()
     }
 
+    /// Offset after the last record, once no append is under way.
+    pub(super) fn settled_end_offset(&self) -> Offset {
+        self.log.settled_end_offset()
+    }
+
     /// Whether a failed flush has made the partition read-only.
     pub fn is_read_only(&self) -> bool {
         self.log.is_read_only()

@@ -81,6 +81,8 @@ reasons! {
     TooLarge = "too_large";
     /// The handshake took longer than it may.
     HandshakeTimeout = "handshake_timeout";
+    /// The peer held memory that others waited for, without sending its frame.
+    Stalled = "stalled";
     /// The peer left in the middle of a handshake or a frame.
     Truncated = "truncated";
     /// The broker could not create or read what was asked for.
@@ -116,7 +118,7 @@ pub struct Metrics {
     pub accepted: Counter,
     /// Times that accepting failed for want of file descriptors or memory.
     pub accept_errors: Counter,
-    /// Connections closed because of what they sent, by reason.
+    /// Connections that ended for a reason other than a clean close, by reason.
     pub closed: CloseCounters,
     /// Bytes of frames accepted into the log.
     pub bytes_in: Counter,

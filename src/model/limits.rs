@@ -23,11 +23,13 @@ pub const PAYLOAD_MB_MAX: u32 = 1024;
 /// Largest payload of a frame by default, in MiB (the original's default).
 pub const PAYLOAD_MB_DEFAULT: u32 = 50;
 
+/// Memory by default for large frames that are being received, all connections together, in MiB.
+pub const RECEIVE_MEMORY_MB_DEFAULT: u32 = 256;
+
 /// Largest key of a frame, in bytes.
 pub const KEY_BYTES_MAX: u32 = 1 << 20;
 
-/// Most records one frame may claim to hold. Offsets cannot run out while it holds: at a thousand
-/// such frames a second, `u64` lasts for five hundred years.
+/// Most records one frame may claim to hold. It bounds how fast a client can use up offsets.
 pub const RECORD_COUNT_MAX: u32 = 1 << 20;
 
 /// No partition hands out offsets at or above this one, so that sums of offsets and counts never overflow.

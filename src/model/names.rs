@@ -1,6 +1,5 @@
 //! Topic and group names: an allow-list, so that a name is always safe as part of a path.
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -77,12 +76,6 @@ macro_rules! name_type {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(&self.0)
-            }
-        }
-
-        impl Borrow<str> for $name {
-            fn borrow(&self) -> &str {
-                &self.0
             }
         }
 

@@ -116,10 +116,9 @@ impl Connection {
                 self.close(status::of_frame(&error), &error)
             }
             // Frames before a bad one are good. The next call comes to what follows them.
-            Scan { len, .. } => match Run::split(input, &found) {
-                (Some(run), _) => Step { consumed: len, action: Action::Append(run) },
-                (None, _) => Step { consumed: 0, action: Action::Wait },
-            },
+            Scan { len, .. } => {
+                Step { consumed: len, action: Action::Append(Run::found(input, &found)) }
+            }
         }
     }
 

@@ -44,6 +44,9 @@ pub struct SecurityOptions {
 
 impl Default for SecurityOptions {
     fn default() -> Self {
-        Self { max_payload_mb: limits::PAYLOAD_MB_DEFAULT, receive_memory_mb: 256 }
+        Self {
+            max_payload_mb: limits::PAYLOAD_MB_DEFAULT,
+            receive_memory_mb: limits::RECEIVE_MEMORY_MB_DEFAULT,
+        }
     }
 }

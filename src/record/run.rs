@@ -56,11 +56,10 @@ pub struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The frames that `scan` found in `buf`, and the bytes behind them; `None` for the run if there are no frames.
-    pub fn split(buf: &'a mut [u8], scan: &Scan) -> (Option<Self>, &'a mut [u8]) {
-        let (bytes, rest) = buf.split_at_mut(scan.len);
-        let run = Self { bytes, frames: scan.frames, records: scan.records };
-        ((run.frames > 0).then_some(run), rest)
+    /// The frames that `scan` found in `buf`, at least one.
+    pub fn found(buf: &'a mut [u8], scan: &Scan) -> Self {
+        debug_assert!(scan.frames > 0);
+        Self { bytes: &mut buf[..scan.len], frames: scan.frames, records: scan.records }
     }
 
     /// Runs that were found one behind the other, as one: the sums of their frames and records.
@@ -69,11 +68,11 @@ impl<'a> Run<'a> {
         Self { bytes, frames, records }
     }
 
-    /// Scans `bytes`, which must be complete frames and nothing else; `None` otherwise.
+    /// Scans `bytes`, which must be complete frames, at least one, and nothing else; `None` otherwise.
     pub fn parse(bytes: &'a mut [u8], limits: &FrameLimits) -> Option<Self> {
         let found = scan(bytes, limits);
-        let whole = found.len == bytes.len() && found.rest.is_ok();
-        if whole { Self::split(bytes, &found).0 } else { None }
+        let whole = found.frames > 0 && found.len == bytes.len() && found.rest.is_ok();
+        whole.then(|| Self::found(bytes, &found))
     }
 
     /// The bytes, exactly as they are to be stored once the offsets are assigned.

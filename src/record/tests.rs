@@ -125,8 +125,8 @@ proptest! {
         }).take_while(|end| *end <= cut).count();
         prop_assert_eq!(found.frames, complete);
 
-        let (run, _) = Run::split(&mut buf, &found);
-        if let Some(mut run) = run {
+        if found.frames > 0 {
+            let mut run = Run::found(&mut buf, &found);
             let mut expected = first;
             let next = run.assign_offsets(first, |_, _| ());
             for ((header, key, payload), (k, p, n)) in run.iter().zip(&frames) {

@@ -3,11 +3,6 @@
 //! The `get_*` functions return `None` where the bytes end too early, so that no caller indexes past a buffer.
 #![allow(clippy::disallowed_methods)]
 
-/// The `u16` at `at`.
-pub fn get_u16(bytes: &[u8], at: usize) -> Option<u16> {
-    array(bytes, at).map(u16::from_be_bytes)
-}
-
 /// The `u32` at `at`.
 pub fn get_u32(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_be_bytes)
@@ -35,9 +30,4 @@ pub const fn u64_bytes(value: u64) -> [u8; 8] {
 /// The `u64` that the eight bytes hold.
 pub const fn u64_from(bytes: [u8; 8]) -> u64 {
     u64::from_be_bytes(bytes)
-}
-
-/// The `u32` that the four bytes hold.
-pub const fn u32_from(bytes: [u8; 4]) -> u32 {
-    u32::from_be_bytes(bytes)
 }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals as Iterator;
+use signal_hook::iterator;
 
 /// Signals that ask for the end, from when it was made.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub(super) struct Signals {
 impl Signals {
     /// Begins to listen. The second signal ends the process with exit code 1, whatever the first one has started.
     pub(super) fn listen() -> io::Result<Self> {
-        let mut signals = Iterator::new([SIGTERM, SIGINT])?;
+        let mut signals = iterator::Signals::new([SIGTERM, SIGINT])?;
         let (tell, first) = channel();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
             for (count, signal) in signals.forever().enumerate() {

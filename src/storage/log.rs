@@ -145,6 +145,12 @@ impl Log {
         self.end_offset.load(Ordering::Acquire)
     }
 
+    /// Offset after the last record, once no append is under way. Readers see a run a moment before
+    /// [`Log::end_offset`] counts it; this one never lags behind them.
+    pub fn settled_end_offset(&self) -> Offset {
+        self.writer.lock().next_offset
+    }
+
     /// Whether a failed flush has made the log read-only.
     pub fn is_read_only(&self) -> bool {
         self.failed.load(Ordering::Acquire)
@@ -367,7 +373,7 @@ impl Writer {
         self.position == self.flushed && !self.dir_dirty
     }
 
-    /// Goes on in a new segment; returns the old one, which is to be flushed.
+    /// Goes on in a new segment; returns the old one, which is to be sealed.
     fn switch_to(&mut self, segment: Arc<Segment>) -> Arc<Segment> {
         self.position = 0;
         self.reserved = 0;

@@ -52,8 +52,8 @@ fn follow(broker: &Broker, args: &[&str]) -> Child {
 }
 
 fn interrupt(child: &Child) {
-    let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    let pid = rustix::process::Pid::from_child(child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
 }
 
 fn wait_until(what: &str, holds: impl Fn() -> bool) {

@@ -53,6 +53,9 @@ pub struct Consumer {
 /// A connection that was open for longer was not refused, even if no byte came.
 const REFUSAL_TIME: Duration = Duration::from_secs(1);
 
+/// A connection that was open for longer ended the outage before it, even if it brought nothing new.
+const RECOVERY_TIME: Duration = Duration::from_secs(5);
+
 impl Consumer {
     /// Connects to the broker at `addr` (`host:port`): one attempt, within `connect_timeout`.
     ///
@@ -103,6 +106,9 @@ impl Consumer {
             self.stream = None;
             self.decoder.restart();
             self.failing_since = Some(Instant::now());
+        } else if matches!(next, Ok(Some(_))) && self.failing_since.take().is_some() {
+            // Something new: the outage is over.
+            self.backoff.reset();
         }
         next
     }
@@ -140,16 +146,14 @@ impl Consumer {
             self.reconnect().await?;
         }
         match self.read().await {
-            Ok(()) => {
-                self.failing_since = None;
-                self.backoff.reset();
-                Ok(())
-            }
+            Ok(()) => Ok(()),
             Err(error) => {
                 self.stream = None;
                 let silence = error.kind() == io::ErrorKind::TimedOut;
-                let refused = !silence && self.connected_at.elapsed() < REFUSAL_TIME;
-                if !refused {
+                let lived = self.connected_at.elapsed();
+                let refused = !silence && lived < REFUSAL_TIME;
+                // One that was cut off sooner may have brought repetitions only, as before damage in the log.
+                if silence || lived >= RECOVERY_TIME {
                     self.failing_since = None;
                     self.backoff.reset();
                 }

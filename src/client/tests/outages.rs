@@ -86,7 +86,7 @@ async fn refuse_poison(broker: &Broker, mut offset: u64) {
 async fn a_frame_that_the_broker_closes_on_is_given_up_alone() {
     guard(async {
         let broker = Broker::start().await;
-        let producer = connect(&broker, options(2000)).await;
+        let producer = connect(&broker, options(5000)).await;
         let mut deliveries = Vec::new();
         for text in ["a", "poison", "b", "c"] {
             deliveries.push(producer.send(Record::new(text)).await.unwrap());

@@ -45,6 +45,7 @@ impl Acceptor {
             metrics,
             next: 0,
             reserve: reserve(),
+            refusing: false,
             stop: Arc::clone(&stop),
         };
         let thread =
@@ -71,6 +72,8 @@ struct Accepting {
     next: usize,
     /// A descriptor to give up when there are none left, so that a waiting peer can be turned away.
     reserve: Option<File>,
+    /// It is out of something: said once, not for each peer.
+    refusing: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -93,10 +96,14 @@ impl Accepting {
     fn accept_all(&mut self) {
         while !self.stop.load(Ordering::Acquire) {
             match self.listener.accept() {
-                Ok((stream, peer)) => self.hand_over(stream, peer),
+                Ok((stream, peer)) => {
+                    self.refusing = false;
+                    self.hand_over(stream, peer);
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if is_of_the_peer(&error) => {}
-                Err(error) => self.back_off(&error),
+                Err(error) if is_want(&error) => self.back_off(&error),
+                // Of the connection that was being accepted, and of nobody else.
+                Err(error) => tracing::debug!(%error, "a connection was not accepted"),
             }
         }
     }
@@ -112,7 +119,9 @@ impl Accepting {
     /// Out of descriptors or memory: turns one waiting peer away, so that it does not hang, and pauses.
     fn back_off(&mut self, error: &io::Error) {
         self.metrics.accept_errors.inc();
-        tracing::warn!(%error, "cannot accept connections for now");
+        if !std::mem::replace(&mut self.refusing, true) {
+            tracing::warn!(%error, "cannot accept connections for now");
+        }
         if self.reserve.take().is_some() {
             drop(self.listener.accept());
         }
@@ -121,10 +130,12 @@ impl Accepting {
     }
 }
 
-/// Errors that only the connection being accepted is to blame for.
-fn is_of_the_peer(error: &io::Error) -> bool {
-    use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted)
+/// Errors that say that the process or the machine is out of something. Others are the connection's own.
+fn is_want(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let errno = Errno::from_io_error(error);
+    let wants = [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM];
+    errno.is_some_and(|errno| wants.contains(&errno))
 }
 
 fn reserve() -> Option<File> {

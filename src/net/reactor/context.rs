@@ -1,10 +1,12 @@
 //! What a reactor's sessions share.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::time::Instant;
 
 use super::gather::Gather;
-use super::inbox::Inbox;
+use super::inbox::{Inbox, Key};
 use super::worker::Job;
 use crate::broker::{Broker, Wake};
 use crate::metrics::Metrics;
@@ -25,7 +27,10 @@ pub(super) struct Context {
     pub(super) metrics: Arc<Metrics>,
     pub(super) limits: FrameLimits,
     pub(super) budget: Arc<Budget>,
+    /// To the threads that open.
     pub(super) jobs: Sender<Job>,
+    /// To the threads that read what is cold.
+    pub(super) reads: Sender<Job>,
     pub(super) inbox: Arc<Inbox>,
     /// The inbox again, as what partitions know of it.
     pub(super) wake: Arc<dyn Wake>,
@@ -33,6 +38,8 @@ pub(super) struct Context {
     pub(super) gather: Gather,
     /// What is read and dropped goes here.
     pub(super) scratch: Vec<u8>,
+    /// Sessions that hold memory for a large frame, when to look at them again, and their progress so far.
+    pub(super) stalls: VecDeque<(Instant, Key, u64)>,
     /// The broker is going down: finish, do not begin.
     pub(super) stopping: bool,
 }

@@ -39,6 +39,11 @@ const EVENTS: usize = 1024;
 /// Writes of what one session brings before others get their turn.
 const FLUSHES_PER_TURN: usize = 4;
 
+/// Turns of a producer at the end: more than its socket holds, if it sends no more.
+const FINISH_TURNS: usize = 64;
+
+const _: () = assert!(size_of::<usize>() == size_of::<u64>(), "a token holds a key");
+
 /// One reactor.
 struct Reactor {
     poll: Poll,
@@ -79,6 +84,7 @@ impl Reactor {
                 self.event(event);
             }
             self.expire_handshakes();
+            self.expire_stalls();
         }
     }
 
@@ -92,7 +98,8 @@ impl Reactor {
             return Some(Duration::ZERO);
         }
         let first = self.deadlines.front().map(|(at, _)| *at);
-        let next = [first, self.stop_at].into_iter().flatten().min();
+        let stall = self.cx.stalls.front().map(|(at, ..)| *at);
+        let next = [first, stall, self.stop_at].into_iter().flatten().min();
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -289,6 +296,27 @@ impl Reactor {
         }
     }
 
+    /// Takes memory from those who hold it without using it, where others wait for it.
+    fn expire_stalls(&mut self) {
+        let now = Instant::now();
+        while let Some(&(at, key, before)) = self.cx.stalls.front() {
+            if at > now {
+                break;
+            }
+            self.cx.stalls.pop_front();
+            let contended = self.cx.budget.is_contended();
+            let Some(session) = self.session(key) else { continue };
+            let progress = session.progress;
+            if session.large.is_none() {
+                session.watched = false;
+            } else if contended && progress < before + receive::STALL_BYTES {
+                self.close(key, Some(CloseReason::Stalled));
+            } else {
+                self.cx.stalls.push_back((now + receive::STALL_TIME, key, progress));
+            }
+        }
+    }
+
     /// Begins to end.
     fn stop(&mut self, at: Instant) {
         self.cx.stopping = true;
@@ -299,14 +327,20 @@ impl Reactor {
         }
     }
 
-    /// Gives a producer one more turn for what it has sent, and closes the session once its answers are out.
+    /// Takes what a producer has sent, and closes the session once its answers are out.
     fn finish(&mut self, key: Key) {
-        if let Some(session) = self.session(key)
-            && matches!(session.role, Role::Producer(_))
-        {
+        for _ in 0..FINISH_TURNS {
+            let Some(session) = self.session(key) else { return };
+            if !matches!(session.role, Role::Producer(_)) || !session.out.is_empty() {
+                break;
+            }
+            // Whether or not it was told: the socket says when it is empty.
             session.readable = true;
             self.drive(key);
             self.flush_gathered();
+            if self.session(key).is_some_and(|session| !session.readable) {
+                break;
+            }
         }
         match self.session(key) {
             Some(session) if session.out.is_empty() => self.close(key, None),

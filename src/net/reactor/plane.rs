@@ -94,7 +94,7 @@ pub struct DataPlane {
     addr: SocketAddr,
     acceptor: Acceptor,
     reactors: Vec<(Arc<Inbox>, JoinHandle<usize>)>,
-    workers: Workers,
+    workers: [Workers; 2],
 }
 
 /// How the data plane ended.
@@ -113,7 +113,8 @@ impl DataPlane {
         broker: &Arc<Broker>,
     ) -> Result<Self, ListenError> {
         let Listener { listener, addr } = listener;
-        let (workers, jobs) = Workers::start(broker)?;
+        let (openers, jobs) = Workers::start("opener", broker)?;
+        let (readers, reads) = Workers::start("reader", broker)?;
         let count = reactor_count(options);
         let mut polls = Vec::new();
         for number in 0..count {
@@ -145,10 +146,12 @@ impl DataPlane {
                     limits: FrameLimits::incoming(u32::try_from(payload_bytes).unwrap_or(u32::MAX)),
                     budget: Arc::clone(&budget),
                     jobs: jobs.clone(),
+                    reads: reads.clone(),
                     inbox: Arc::clone(&inbox),
                     wake,
                     gather: Gather::new(),
                     scratch: vec![0; SCRATCH],
+                    stalls: std::collections::VecDeque::new(),
                     stopping: false,
                 },
             };
@@ -156,7 +159,7 @@ impl DataPlane {
             reactors.push((inbox, thread::Builder::new().name(name).spawn(move || reactor.run())?));
         }
         let acceptor = Acceptor::start(listener, inboxes, Arc::clone(broker.metrics()))?;
-        Ok(Self { addr, acceptor, reactors, workers })
+        Ok(Self { addr, acceptor, reactors, workers: [openers, readers] })
     }
 
     /// The address listened on.
@@ -179,7 +182,9 @@ impl DataPlane {
         }
         let broken_off =
             self.reactors.into_iter().map(|(_, thread)| thread.join().unwrap_or(0)).sum();
-        self.workers.join();
+        for workers in self.workers {
+            workers.join();
+        }
         StopReport { broken_off }
     }
 }

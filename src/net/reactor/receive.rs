@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 
@@ -23,8 +24,18 @@ const READS_PER_TURN: usize = 4;
 /// from the budget.
 const PENDING_MAX: u64 = 16 * 1024;
 
-/// Memory of a large frame grows by this much as its bytes arrive: claims alone cost nothing.
+/// Bytes that one read takes at most while connections wait for memory.
+const READ_CONTENDED: usize = 16 * 1024;
+
+/// Memory of a large frame is filled by this much as its bytes arrive: what is only claimed stays untouched.
 const LARGE_STEP: usize = 256 * 1024;
+
+/// A session that holds memory while others wait for it must receive [`STALL_BYTES`] in this time, or
+/// complete a frame.
+pub(super) const STALL_TIME: Duration = Duration::from_secs(20);
+
+/// See [`STALL_TIME`].
+pub(super) const STALL_BYTES: u64 = 256 * 1024;
 
 /// A frame collected in memory of its own.
 #[derive(Debug)]
@@ -91,15 +102,21 @@ impl Session {
     /// Goes on with what was received earlier, without reading.
     fn process_pending(&mut self, cx: &mut Context) -> Option<Verdict> {
         self.pending_new = false;
-        let len = self.pending.len();
-        cx.gather.room()[..len].copy_from_slice(&self.pending);
-        self.pending.clear();
-        self.process(len, cx)
+        // Taken whole: it may be large, and is not needed so large again.
+        let pending = std::mem::take(&mut self.pending);
+        cx.gather.room()[..pending.len()].copy_from_slice(&pending);
+        self.process(pending.len(), cx)
     }
 
     fn read_frames(&mut self, cx: &mut Context) -> Option<Verdict> {
-        let room = cx.gather.room();
+        let contended = cx.budget.is_contended();
+        let mut room = cx.gather.room();
         let have = self.pending.len();
+        if contended {
+            // What does not become a whole frame has to be kept, outside the budget: little of it.
+            let len = room.len().min(have + READ_CONTENDED);
+            room = &mut room[..len];
+        }
         match read_some(&self.stream, &mut room[have..]) {
             Got::Bytes(read) => {
                 // A short read means that the socket is empty: one system call saved. Unless the peer's end is
@@ -126,6 +143,7 @@ impl Session {
         let read = if let Got::Bytes(read) = got { read } else { 0 };
         self.readable = have + read == large.buf.len() || self.hung_up;
         large.buf.truncate(have + read);
+        self.progress += read as u64;
         match got {
             Got::Bytes(_) if large.buf.len() < large.total => None,
             Got::Bytes(_) => self.append_large(cx),
@@ -141,9 +159,12 @@ impl Session {
     /// Appends a frame that was collected in memory of its own, and answers it.
     fn append_large(&mut self, cx: &mut Context) -> Option<Verdict> {
         let mut large = self.large.take()?;
-        let Role::Producer(partition) = &self.role else { return None };
         // Its header was checked before memory was taken for it.
-        let mut run = Run::parse(&mut large.buf, &cx.limits)?;
+        let run = Run::parse(&mut large.buf, &cx.limits);
+        let (Role::Producer(partition), Some(mut run)) = (&self.role, run) else {
+            return Some(Verdict::Close(None));
+        };
+        self.progress += STALL_BYTES;
         let stored = partition.append(&mut run).is_ok();
         let mut answer = Vec::with_capacity(ACK_LEN);
         acks(run.iter(), stored, &mut answer);
@@ -209,7 +230,12 @@ impl Session {
         };
         // The frame limits keep `needed` within `usize`.
         let total = usize::try_from(needed).unwrap_or(usize::MAX);
-        self.large = Some(Large { buf: std::mem::take(&mut self.pending), total, _lease: lease });
+        let mut buf = std::mem::take(&mut self.pending);
+        buf.reserve_exact(total - buf.len());
+        if !std::mem::replace(&mut self.watched, true) {
+            cx.stalls.push_back((Instant::now() + STALL_TIME, self.key, self.progress));
+        }
+        self.large = Some(Large { buf, total, _lease: lease });
     }
 
     /// Memory may be there now.

@@ -42,20 +42,25 @@ impl Session {
         }
         loop {
             match self.send(cx) {
-                Sent::Blocked => return Verdict::Keep,
+                Sent::Blocked => return self.rest(),
                 Sent::Turn => return Verdict::Again,
                 Sent::Close(reason) => return Verdict::Close(reason),
                 // A peer that will send no more and has got everything: it is gone, or wants no more.
-                Sent::Tail if self.ended || cx.stopping => return Verdict::Close(None),
+                Sent::Tail if self.ended => return Verdict::Close(None),
                 Sent::Tail => {}
             }
             if !self.park(cx) {
-                return Verdict::Keep;
+                return self.rest();
             }
         }
     }
 
-    /// Parks at the end of the log. `true` if more has arrived meanwhile, and the session is not parked after all.
+    /// Nothing more to send for now. What is left to be read is not told again.
+    fn rest(&self) -> Verdict {
+        if self.readable { Verdict::Again } else { Verdict::Keep }
+    }
+
+    /// Parks at the end of the log, once. `true` if more has arrived meanwhile.
     fn park(&mut self, cx: &Context) -> bool {
         let waiter = self.waiter();
         let Role::Consumer { partition, cursor, parked } = &mut self.role else { return false };
@@ -63,13 +68,10 @@ impl Session {
             return false;
         }
         partition.park(&cx.wake, waiter);
-        // What was appended before parking woke nobody: look once more.
-        if matches!(partition.fetch(cursor, 1), Fetch::Tail) {
-            *parked = true;
-            return false;
-        }
-        partition.unpark(&cx.wake, waiter);
-        true
+        *parked = true;
+        // What was appended before parking woke nobody: look once more. If there is more, the session stays parked while
+        // it sends; being woken then does no harm.
+        !matches!(partition.fetch(cursor, 1), Fetch::Tail)
     }
 
     /// Something was appended: the partition has forgotten the waiter.
@@ -88,7 +90,8 @@ impl Session {
             if !self.writable || self.warming {
                 return Sent::Blocked;
             }
-            let slice = match partition.fetch(cursor, SLICE.min(left)) {
+            let max = if self.warm > 0 { self.warm.min(left) } else { SLICE.min(left) };
+            let slice = match partition.fetch(cursor, max) {
                 Fetch::Slice(slice) => slice,
                 Fetch::Tail => return Sent::Tail,
                 Fetch::Damaged => return Sent::Close(Some(CloseReason::Corrupt)),
@@ -119,7 +122,7 @@ impl Session {
         cx.metrics.cold_reads.inc();
         self.warming = true;
         let job = Job { work: Work::Warm(slice), key: self.key, inbox: Arc::clone(&cx.inbox) };
-        match cx.jobs.send(job) {
+        match cx.reads.send(job) {
             Ok(()) => Sent::Blocked,
             Err(_) => Sent::Close(Some(CloseReason::Storage)),
         }

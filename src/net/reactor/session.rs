@@ -61,6 +61,10 @@ pub(super) struct Session {
     pub(super) pending_new: bool,
     /// A frame being collected in memory of its own.
     pub(super) large: Option<Large>,
+    /// Bytes received of large frames, and [`STALL_BYTES`](super::receive::STALL_BYTES) for each that was completed.
+    pub(super) progress: u64,
+    /// Among the reactor's `stalls`.
+    pub(super) watched: bool,
     /// Not read until another connection gives memory back.
     pub(super) awaits_memory: bool,
     /// Bytes from here on that are known to be in the page cache.
@@ -98,6 +102,8 @@ impl Session {
             pending: Vec::new(),
             pending_new: false,
             large: None,
+            progress: 0,
+            watched: false,
             awaits_memory: false,
             warm: 0,
             warming: false,
@@ -216,6 +222,9 @@ impl Session {
         let waiter = self.waiter();
         if let Role::Consumer { partition, parked: true, .. } = &self.role {
             partition.unpark(&cx.wake, waiter);
+        }
+        if self.awaits_memory {
+            cx.budget.forget(&cx.wake, waiter);
         }
     }
 }

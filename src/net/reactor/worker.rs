@@ -14,7 +14,7 @@ use crate::net::open::open;
 use crate::protocol::Request;
 use crate::storage::file_slice::FileSlice;
 
-/// Enough that one slow disk access does not hold up every handshake.
+/// Enough that one slow disk access does not hold up all others.
 const THREADS: usize = 2;
 
 /// Something to do, and whom to tell.
@@ -41,13 +41,14 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    pub(super) fn start(broker: &Arc<Broker>) -> io::Result<(Self, Sender<Job>)> {
+    /// Starts threads named `name-N` for one kind of work: a crowd of readers must not hold up handshakes.
+    pub(super) fn start(name: &str, broker: &Arc<Broker>) -> io::Result<(Self, Sender<Job>)> {
         let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let mut threads = Vec::new();
         for number in 0..THREADS {
             let (broker, receiver) = (Arc::clone(broker), Arc::clone(&receiver));
-            let name = format!("opener-{number}");
+            let name = format!("{name}-{number}");
             threads.push(thread::Builder::new().name(name).spawn(move || run(&broker, &receiver))?);
         }
         Ok((Self { threads }, sender))

@@ -28,7 +28,7 @@ mod copy;
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub(super) use copy::send_file;
 
-/// A peer that vanished without a word is noticed after about this and three probes more.
+/// A peer that vanished without a word while nothing was on its way to it is noticed after this and three probes more.
 const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -42,11 +42,14 @@ pub(super) fn configure(socket: &TcpStream) -> io::Result<()> {
     SockRef::from(socket).set_tcp_keepalive(&keepalive)
 }
 
-/// Raises the soft limit of open descriptors to the hard one; returns what it is then (`None`: no limit).
-pub(crate) fn raise_descriptor_limit() -> io::Result<Option<u64>> {
+/// Raises the soft limit of open descriptors to the hard one, if it may; returns what it is then (`None`: no limit).
+pub(crate) fn raise_descriptor_limit() -> Option<u64> {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
-        setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum })?;
+        let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+        if let Err(error) = setrlimit(Resource::Nofile, raised) {
+            tracing::warn!(%error, "the limit of open files could not be raised");
+        }
     }
-    Ok(getrlimit(Resource::Nofile).current)
+    getrlimit(Resource::Nofile).current
 }
