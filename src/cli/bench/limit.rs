@@ -13,7 +13,6 @@ use crate::cli::failure::Failure;
 
 use super::args::LimitArgs;
 use super::consume;
-use super::limit_server::SENT;
 use super::link;
 use super::pace;
 use super::peer::Peer;
@@ -83,20 +82,10 @@ pub(super) fn receivers(addr: &str, shape: Shape, count: u32) -> Result<Vec<TcpS
     (0..count).map(|_| connect(addr, &format!("receive {}", shape.frame_len()))).collect()
 }
 
-/// Writes the file that the sending loop sends.
-pub(super) fn write_sent(dir: &Path, shape: Shape, frames: u64) -> Result<(), Failure> {
-    let write = |(chunk, count): (Vec<u8>, u64)| {
-        let mut file = File::create(dir.join(SENT))?;
-        let mut left = frames * shape.frame_len();
-        while left > 0 {
-            let take = left.min(count * shape.frame_len());
-            file.write_all(&chunk[..usize::try_from(take).unwrap_or(chunk.len())])?;
-            left -= take;
-        }
-        Ok(())
-    };
-    let written: std::io::Result<()> = write(shape.chunk(frames)?);
-    written.map_err(|error| Failure::runtime("cannot write the file to send", &error))
+/// Fills the file that the sending loop sends as a broker fills its log: through the receiving loop.
+pub(super) fn fill(addr: &str, shape: Shape, frames: u64) -> Result<(), Failure> {
+    let load = Load { shape, window: None, until: Until::Frames(frames) };
+    produce::run(&receivers(addr, shape, 1)?, &load, &Progress::hidden()).map(drop)
 }
 
 /// Measures all of it.
@@ -111,9 +100,11 @@ pub(super) fn run(args: &LimitArgs) -> Result<(), Failure> {
         seconds: elapsed.as_secs_f64(),
         bytes_per_sec: rate(bytes, elapsed),
     };
-    write_sent(scratch.path(), SHAPE, frames)?;
+    fill(&peer.addr, SHAPE, frames)?;
     let progress = Progress::bytes("sendfile", Some(2 * bytes));
     let connect = || connect(&peer.addr, &format!("send {each}"));
+    // The first time touches memory and does not count.
+    consume::run(1, connect, SHAPE, frames, &Progress::hidden())?;
     let sent = consume::run(args.connections, connect, SHAPE, frames, &progress)?;
     progress.say("recv + pwrite");
     let load = Load { shape: SHAPE, window: None, until: Until::Frames(frames) };

@@ -2,9 +2,11 @@
 //!
 //! A connection begins with a line that says what it is:
 //!
-//! * `send N`: `sendfile` of the first N bytes of [`SENT`] to the peer;
-//! * `receive LEN`: `recv`, `pwrite` to the one file that all such connections share, and nine bytes back for each LEN bytes;
+//! * `send N`: `sendfile` of the first N bytes of the file to the peer;
+//! * `receive LEN`: `recv`, `pwrite` to the file, which grows, and nine bytes back for each LEN bytes;
 //! * `out`, then on another connection `in`: what comes in is passed to the one that is out.
+//!
+//! There is one file, as a partition has one log: all connections write to its end, and what is sent was received before.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -20,11 +22,8 @@ use crate::client::raw::ACK_LEN;
 
 use super::args::LimitServerArgs;
 
-/// The file that is sent.
-pub(super) const SENT: &str = "bare.sent";
-
-/// The file that is written.
-const RECEIVED: &str = "bare.received";
+/// The file.
+const FILE: &str = "bare.log";
 
 /// As large as the broker's.
 const BUFFER: usize = 256 * 1024;
@@ -35,7 +34,7 @@ const SLICE: u64 = 1 << 20;
 /// What the connections share.
 struct Shared {
     dir: PathBuf,
-    /// End of the file that is written, as a log would have it: one for all connections.
+    /// End of the file.
     end: AtomicU64,
     out: Mutex<Option<TcpStream>>,
 }
@@ -72,7 +71,7 @@ fn serve(mut socket: TcpStream, shared: &Shared) -> io::Result<()> {
     let number: u64 = number.parse().map_err(|_| io::ErrorKind::InvalidInput)?;
     let out = || shared.out.lock().unwrap_or_else(PoisonError::into_inner);
     match what {
-        "send" => send(&socket, &File::open(shared.dir.join(SENT))?, number),
+        "send" => send(&socket, &File::open(shared.dir.join(FILE))?, number),
         "receive" => receive(&socket, shared, number.max(1)),
         "out" => {
             // Tells that it is known before an `in` can come.
@@ -128,7 +127,7 @@ fn send(mut socket: &TcpStream, file: &File, total: u64) -> io::Result<()> {
 }
 
 fn receive(mut socket: &TcpStream, shared: &Shared, frame_len: u64) -> io::Result<()> {
-    let path = shared.dir.join(RECEIVED);
+    let path = shared.dir.join(FILE);
     let file = File::options().create(true).truncate(false).write(true).open(path)?;
     let mut buf = vec![0; BUFFER];
     let acks = vec![0; BUFFER * ACK_LEN];

@@ -1,7 +1,5 @@
 //! The workloads of `hermitmq bench compare`, each with the bare loop that is its limit.
 
-use std::path::Path;
-
 use crate::cli::failure::Failure;
 use crate::model::TopicName;
 
@@ -75,7 +73,7 @@ struct Sides {
     limits: Peer,
     target: Target,
     topic: TopicName,
-    scratch: Scratch,
+    _scratch: Scratch,
 }
 
 impl Sides {
@@ -84,11 +82,7 @@ impl Sides {
         let broker = Peer::broker(scratch.path(), &args.set)?;
         let limits = Peer::limits(scratch.path())?;
         let target = Target::at(broker.addr.clone());
-        Ok(Self { _broker: broker, limits, target, topic: shape.topic()?, scratch })
-    }
-
-    fn dir(&self) -> &Path {
-        self.scratch.path()
+        Ok(Self { _broker: broker, limits, target, topic: shape.topic()?, _scratch: scratch })
     }
 }
 
@@ -105,7 +99,7 @@ impl Workload {
             Kind::Produce { .. } => None,
             Kind::Consume { .. } => {
                 let sides = Sides::start(args, self.shape)?;
-                limit::write_sent(sides.dir(), self.shape, frames)?;
+                limit::fill(&sides.limits.addr, self.shape, frames)?;
                 sides.target.fill(&sides.topic, self.shape, frames, &Progress::hidden())?;
                 Some(sides)
             }
