@@ -1,10 +1,12 @@
 //! What can be typed. The texts here are the `--help`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchCommand;
+use crate::client::RetryPolicy;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 
 /// Where a broker is if nothing says otherwise: the address that `hermitmq serve` listens on by default.
@@ -119,9 +121,18 @@ pub(super) struct Target {
     /// The partition
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) partition: PartitionId,
+    /// How long to try again while the broker is away or refuses, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    retry: u32,
 }
 
 impl Target {
+    /// When to give up.
+    pub(super) fn retry(&self) -> RetryPolicy {
+        let max_elapsed = Duration::from_secs(self.retry.into());
+        RetryPolicy { max_elapsed, ..RetryPolicy::default() }
+    }
+
     /// The broker's address: the flag, else the environment, else the default.
     pub(super) fn broker(&self) -> String {
         self.broker.clone().or_else(broker_from_env).unwrap_or_else(|| BROKER_DEFAULT.to_owned())

@@ -43,8 +43,11 @@ async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
         return Ok(());
     }
     let (topic, partition) = (args.target.topic.clone(), args.target.partition);
-    let options =
-        ConsumerOptions { max_frame_bytes: FRAME_BYTES_MAX, ..ConsumerOptions::default() };
+    let options = ConsumerOptions {
+        max_frame_bytes: FRAME_BYTES_MAX,
+        retry: args.target.retry(),
+        ..ConsumerOptions::default()
+    };
     let consumer = Consumer::connect(&broker, group, topic, partition, options)
         .await
         .map_err(|error| Failure::connect(&error))?;

@@ -58,6 +58,7 @@ impl Sending {
         let options = ProducerOptions {
             packing,
             max_payload_bytes: PAYLOAD_BYTES_MAX,
+            retry: target.retry(),
             ..ProducerOptions::default()
         };
         let (broker, topic) = (target.broker(), target.topic.clone());

@@ -128,6 +128,8 @@ pub struct Metrics {
     pub frames_not_stored: Counter,
     /// Bytes of the log sent to consumers.
     pub bytes_out: Counter,
+    /// Times that a consumer had to wait for the disk, off the reactor.
+    pub cold_reads: Counter,
     /// Times that a connection had to wait for the memory budget.
     pub receive_memory_waits: Counter,
     /// Offsets committed.

@@ -4,7 +4,7 @@
 
 use crate::metrics::CloseReason;
 use crate::protocol::{self, Ack, HANDSHAKE_LEN_MAX, Parsed, Request};
-use crate::record::{FrameLimits, Run, Scan, scan};
+use crate::record::{FrameLimits, Frames, Run, Scan, scan};
 
 use super::status;
 
@@ -148,9 +148,9 @@ impl Connection {
     }
 }
 
-/// Appends the acks of a run to `out`, in order: the offsets it was given if it was stored, else `not_stored`.
-pub fn acks(run: &Run<'_>, stored: bool, out: &mut Vec<u8>) {
-    for (header, ..) in run {
+/// Appends the acks of frames to `out`, in order: the offsets they were given if they were stored, else `not_stored`.
+pub fn acks(frames: Frames<'_>, stored: bool, out: &mut Vec<u8>) {
+    for (header, ..) in frames {
         let ack = if stored { Ack::stored(header.offset) } else { Ack::NOT_STORED };
         out.extend_from_slice(&ack.to_bytes());
     }
@@ -252,10 +252,10 @@ mod tests {
         let mut run = Run::parse(&mut bytes, &LIMITS).unwrap();
         run.assign_offsets(7, |_, _| ());
         let mut out = Vec::new();
-        acks(&run, true, &mut out);
+        acks(run.iter(), true, &mut out);
         assert_eq!(out, [Ack::stored(7).to_bytes(), Ack::stored(8).to_bytes()].concat());
         out.clear();
-        acks(&run, false, &mut out);
+        acks(run.iter(), false, &mut out);
         assert_eq!(out, [Ack::NOT_STORED.to_bytes(); 2].concat());
         assert_eq!(out.len(), 2 * ACK_LEN);
     }

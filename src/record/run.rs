@@ -63,6 +63,12 @@ impl<'a> Run<'a> {
         ((run.frames > 0).then_some(run), rest)
     }
 
+    /// Runs that were found one behind the other, as one: the sums of their frames and records.
+    pub(crate) fn joined(bytes: &'a mut [u8], frames: usize, records: u64) -> Self {
+        debug_assert_eq!(Frames::new(bytes).count(), frames);
+        Self { bytes, frames, records }
+    }
+
     /// Scans `bytes`, which must be complete frames and nothing else; `None` otherwise.
     pub fn parse(bytes: &'a mut [u8], limits: &FrameLimits) -> Option<Self> {
         let found = scan(bytes, limits);

@@ -61,6 +61,12 @@ pub trait File: Debug + Send + Sync {
     fn sync_data(&self) -> io::Result<()>;
     /// Maps the file's first `capacity` words of eight bytes. See [`Map`].
     fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>>;
+    /// Whether reading the byte at `position` would not wait for the disk, as far as the system can tell.
+    fn is_cached(&self, _position: u64) -> bool {
+        true
+    }
+    /// Says that these bytes will be read soon. A hint.
+    fn will_read(&self, _position: u64, _len: u64) {}
     /// The descriptor, for `sendfile`; `None` where there is none (a simulated disk).
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use super::disk::File;
 
+/// Bytes read at once while warming.
+const WARM_STEP: usize = 128 * 1024;
+
 /// Bytes `position .. position + len` of a segment file. Keeps the file open, so a segment that is deleted while it is
 /// being sent is sent whole.
 #[derive(Debug, Clone)]
@@ -38,6 +41,26 @@ impl FileSlice {
     /// The file's descriptor, for `sendfile`; `None` on a disk without descriptors.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.file.fd()
+    }
+
+    /// Whether sending the range would not wait for the disk, judged by its first and last byte.
+    pub fn is_cached(&self) -> bool {
+        let last = self.position + self.len.saturating_sub(1);
+        self.file.is_cached(self.position) && self.file.is_cached(last)
+    }
+
+    /// Reads the range into the page cache. Waits for the disk: not for a reactor.
+    pub fn warm(&self) -> io::Result<()> {
+        self.file.will_read(self.position, self.len);
+        let mut buf = vec![0; WARM_STEP];
+        let mut done = 0;
+        while done < self.len {
+            match self.file.read_at(&mut buf, self.position + done)? {
+                0 => break,
+                read => done += read as u64,
+            }
+        }
+        Ok(())
     }
 
     /// Copies bytes from the start of the range into `buf`; returns how many.

@@ -80,6 +80,22 @@ impl File for OsFile {
         self.0.sync_data()
     }
 
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, position: u64) -> bool {
+        use rustix::io::{Errno, ReadWriteFlags, preadv2};
+        let mut byte = [0];
+        let mut parts = [io::IoSliceMut::new(&mut byte)];
+        let read = preadv2(&self.0, &mut parts, position, ReadWriteFlags::NOWAIT);
+        // Any other error: a file system that cannot tell, or a fault that the read itself will meet.
+        !matches!(read, Err(Errno::AGAIN))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn will_read(&self, position: u64, len: u64) {
+        let len = std::num::NonZeroU64::new(len);
+        let _ = rustix::fs::fadvise(&self.0, position, len, rustix::fs::Advice::WillNeed);
+    }
+
     fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
         Ok(Box::new(FileMap::new(&self.0, capacity)?))
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use super::gather::Gather;
 use super::inbox::Inbox;
 use super::worker::Job;
 use crate::broker::{Broker, Wake};
@@ -10,8 +11,8 @@ use crate::metrics::Metrics;
 use crate::net::budget::Budget;
 use crate::record::FrameLimits;
 
-/// Bytes that one `read` takes at most: the largest run there is, and what a partition writes at once.
-pub(super) const READ_BUFFER: usize = 256 * 1024;
+/// Bytes of what nobody wants that are read at once.
+pub(super) const SCRATCH: usize = 16 * 1024;
 
 /// Shared by all sessions of one reactor.
 #[derive(Debug)]
@@ -28,10 +29,10 @@ pub(super) struct Context {
     pub(super) inbox: Arc<Inbox>,
     /// The inbox again, as what partitions know of it.
     pub(super) wake: Arc<dyn Wake>,
-    /// What sockets are read into. Empty while in use.
-    pub(super) buf: Vec<u8>,
-    /// Acks being written. Kept for its memory.
-    pub(super) acks: Vec<u8>,
+    /// What sockets are read into, and what is to be written of it.
+    pub(super) gather: Gather,
+    /// What is read and dropped goes here.
+    pub(super) scratch: Vec<u8>,
     /// The broker is going down: finish, do not begin.
     pub(super) stopping: bool,
 }

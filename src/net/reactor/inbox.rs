@@ -43,6 +43,8 @@ pub(super) enum Message {
     Moved(Box<Session>),
     /// A worker has done what a handshake asked for.
     Opened(Key, Box<Result<Target, Refused>>),
+    /// What a consumer is to be sent next is in the page cache now.
+    Warmed(Key),
     /// Finish what was received, then end; at the latest at this time.
     Stop(Instant),
 }

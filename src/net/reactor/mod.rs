@@ -6,6 +6,7 @@
 
 mod acceptor;
 mod context;
+mod gather;
 mod inbox;
 mod plane;
 mod receive;
@@ -35,6 +36,9 @@ pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;
 
+/// Writes of what one session brings before others get their turn.
+const FLUSHES_PER_TURN: usize = 4;
+
 /// One reactor.
 struct Reactor {
     poll: Poll,
@@ -48,6 +52,8 @@ struct Reactor {
     /// When to end, with whatever is still open.
     stop_at: Option<Instant>,
     inboxes: Vec<std::sync::Arc<inbox::Inbox>>,
+    /// Sessions whose acks could not be sent; kept for its memory.
+    failed: Vec<Key>,
     cx: Context,
 }
 
@@ -60,6 +66,7 @@ impl Reactor {
         loop {
             self.read_mail(&mut mail);
             self.take_turns();
+            self.flush_gathered();
             if self.is_done() {
                 return self.sessions.len();
             }
@@ -122,6 +129,12 @@ impl Reactor {
                     {
                         let verdict = session.opened(*result, &self.cx);
                         self.apply(key, verdict);
+                    }
+                }
+                Message::Warmed(key) => {
+                    if let Some(session) = self.session(key) {
+                        session.warming = false;
+                        self.drive(key);
                     }
                 }
                 Message::Stop(at) => self.stop(at),
@@ -187,16 +200,42 @@ impl Reactor {
     }
 
     fn drive(&mut self, key: Key) {
-        if let Some(session) = self.sessions.get_mut(key.slot()).filter(|s| s.key == key) {
-            let verdict = session.drive(&mut self.cx);
-            self.apply(key, verdict);
+        for _ in 0..FLUSHES_PER_TURN {
+            let Some(session) = self.sessions.get_mut(key.slot()).filter(|s| s.key == key) else {
+                return;
+            };
+            match session.drive(&mut self.cx) {
+                Verdict::Flush => self.flush_gathered(),
+                Verdict::Close(reason) if !self.cx.gather.is_empty() => {
+                    // It may have gathered frames: they are answered first.
+                    session.closing.get_or_insert(Ending(reason));
+                    self.flush_gathered();
+                }
+                verdict => return self.apply(key, verdict),
+            }
+        }
+        self.queue(key);
+    }
+
+    /// Writes what was gathered and sends the acks.
+    fn flush_gathered(&mut self) {
+        let Self { sessions, cx, failed, .. } = self;
+        cx.gather.flush(|key, acks| {
+            if let Some(session) = sessions.get_mut(key.slot()).filter(|s| s.key == key)
+                && session.answer(acks).is_err()
+            {
+                failed.push(key);
+            }
+        });
+        while let Some(key) = self.failed.pop() {
+            self.close(key, None);
         }
     }
 
     fn apply(&mut self, key: Key, verdict: Verdict) {
         match verdict {
             Verdict::Keep => {}
-            Verdict::Again => self.queue(key),
+            Verdict::Again | Verdict::Flush => self.queue(key),
             Verdict::Close(reason) => self.close(key, reason),
             Verdict::Move(reactor) => self.hand_over(key, reactor),
         }
@@ -211,6 +250,9 @@ impl Reactor {
     }
 
     fn close(&mut self, key: Key, reason: Option<CloseReason>) {
+        if self.session(key).is_none() {
+            return;
+        }
         let mut session = self.sessions.remove(key.slot());
         session.leave(&self.cx);
         self.cx.metrics.connections.dec();
@@ -264,6 +306,7 @@ impl Reactor {
         {
             session.readable = true;
             self.drive(key);
+            self.flush_gathered();
         }
         match self.session(key) {
             Some(session) if session.out.is_empty() => self.close(key, None),

@@ -11,7 +11,8 @@ use mio::{Poll, Waker};
 use slab::Slab;
 
 use super::acceptor::Acceptor;
-use super::context::{Context, READ_BUFFER};
+use super::context::{Context, SCRATCH};
+use super::gather::Gather;
 use super::inbox::{Inbox, Message};
 use super::worker::Workers;
 use super::{Reactor, WAKER};
@@ -135,6 +136,7 @@ impl DataPlane {
                 handshake_timeout: Duration::from_secs(options.handshake_timeout_sec.into()),
                 stop_at: None,
                 inboxes: inboxes.clone(),
+                failed: Vec::new(),
                 cx: Context {
                     reactor: number,
                     reactors: count,
@@ -145,8 +147,8 @@ impl DataPlane {
                     jobs: jobs.clone(),
                     inbox: Arc::clone(&inbox),
                     wake,
-                    buf: vec![0; READ_BUFFER],
-                    acks: Vec::new(),
+                    gather: Gather::new(),
+                    scratch: vec![0; SCRATCH],
                     stopping: false,
                 },
             };

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use mio::net::TcpStream;
 
-use super::context::{Context, READ_BUFFER};
+use super::context::Context;
+use super::gather::Counts;
 use super::session::{Ending, Role, Session, Verdict};
-use super::worker::Job;
+use super::worker::{Job, Work};
 use crate::metrics::CloseReason;
 use crate::net::budget::Lease;
 use crate::net::connection::{Action, acks};
 use crate::net::open::open_now;
-use crate::protocol::Request;
+use crate::protocol::{ACK_LEN, Request};
 use crate::record::Run;
 
 /// Reads of one session before others get their turn.
@@ -44,56 +45,69 @@ enum Got {
 impl Session {
     /// Reads and acts until the socket is empty or the turn is over.
     pub(super) fn drive_input(&mut self, cx: &mut Context) -> Verdict {
-        if self.pending_new {
-            self.pending_new = false;
-            if let Some(verdict) = self.process_pending(cx) {
-                return verdict;
-            }
-        }
+        let goes_on = |session: &Self| {
+            let waits = session.awaits_memory || !session.out.is_empty() || session.is_opening();
+            !waits && session.closing.is_none() && (session.pending_new || session.readable)
+        };
         for _ in 0..READS_PER_TURN {
-            let waits = self.awaits_memory || !self.out.is_empty();
-            if waits || !self.readable || self.closing.is_some() || self.is_opening() {
+            if !goes_on(self) {
                 break;
             }
-            let verdict =
-                if self.large.is_some() { self.read_large(cx) } else { self.read_frames(cx) };
+            if !self.may_read(cx) {
+                return Verdict::Flush;
+            }
+            let verdict = if self.pending_new {
+                self.process_pending(cx)
+            } else if self.large.is_some() {
+                self.read_large(cx)
+            } else {
+                self.read_frames(cx)
+            };
             if let Some(verdict) = verdict {
                 return verdict;
             }
         }
-        if self.closing.is_some() && self.out.is_empty() {
-            return Verdict::Again;
-        }
-        let can_go_on = self.readable && self.out.is_empty() && !self.awaits_memory;
-        if can_go_on && !self.is_opening() { Verdict::Again } else { Verdict::Keep }
+        let ends = self.closing.is_some() && self.out.is_empty();
+        if ends || goes_on(self) { Verdict::Again } else { Verdict::Keep }
     }
 
     fn is_opening(&self) -> bool {
         matches!(self.role, Role::Unknown) && !self.connection.in_handshake()
     }
 
+    /// Whether what is read can join what was gathered.
+    fn may_read(&self, cx: &Context) -> bool {
+        if self.large.is_some() {
+            // A large frame is written from its own memory, behind what this session may have gathered.
+            return cx.gather.is_empty();
+        }
+        let partition = match &self.role {
+            Role::Producer(partition) => Some(partition),
+            _ => None,
+        };
+        cx.gather.takes(partition, self.pending.len())
+    }
+
     /// Goes on with what was received earlier, without reading.
     fn process_pending(&mut self, cx: &mut Context) -> Option<Verdict> {
-        let mut buf = std::mem::take(&mut cx.buf);
+        self.pending_new = false;
         let len = self.pending.len();
-        buf[..len].copy_from_slice(&self.pending);
+        cx.gather.room()[..len].copy_from_slice(&self.pending);
         self.pending.clear();
-        let verdict = self.process(&mut buf[..len], cx);
-        cx.buf = buf;
-        verdict
+        self.process(len, cx)
     }
 
     fn read_frames(&mut self, cx: &mut Context) -> Option<Verdict> {
-        let mut buf = std::mem::take(&mut cx.buf);
+        let room = cx.gather.room();
         let have = self.pending.len();
-        let verdict = match read_some(&self.stream, &mut buf[have..]) {
+        match read_some(&self.stream, &mut room[have..]) {
             Got::Bytes(read) => {
                 // A short read means that the socket is empty: one system call saved. Unless the peer's end is
                 // behind it, which is told once, and may have been told already.
-                self.readable = have + read == buf.len() || self.hung_up;
-                buf[..have].copy_from_slice(&self.pending);
+                self.readable = have + read == room.len() || self.hung_up;
+                room[..have].copy_from_slice(&self.pending);
                 self.pending.clear();
-                self.process(&mut buf[..have + read], cx)
+                self.process(have + read, cx)
             }
             Got::Nothing => {
                 self.readable = false;
@@ -101,9 +115,7 @@ impl Session {
             }
             Got::End => self.end(have),
             Got::Failed => Some(Verdict::Close(None)),
-        };
-        cx.buf = buf;
-        verdict
+        }
     }
 
     fn read_large(&mut self, cx: &mut Context) -> Option<Verdict> {
@@ -116,10 +128,7 @@ impl Session {
         large.buf.truncate(have + read);
         match got {
             Got::Bytes(_) if large.buf.len() < large.total => None,
-            Got::Bytes(_) => {
-                let mut whole = self.large.take()?;
-                self.process(&mut whole.buf, cx)
-            }
+            Got::Bytes(_) => self.append_large(cx),
             Got::Nothing => {
                 self.readable = false;
                 None
@@ -129,33 +138,52 @@ impl Session {
         }
     }
 
+    /// Appends a frame that was collected in memory of its own, and answers it.
+    fn append_large(&mut self, cx: &mut Context) -> Option<Verdict> {
+        let mut large = self.large.take()?;
+        let Role::Producer(partition) = &self.role else { return None };
+        // Its header was checked before memory was taken for it.
+        let mut run = Run::parse(&mut large.buf, &cx.limits)?;
+        let stored = partition.append(&mut run).is_ok();
+        let mut answer = Vec::with_capacity(ACK_LEN);
+        acks(run.iter(), stored, &mut answer);
+        self.answer(&answer).err()
+    }
+
     /// The peer sends no more: what it sent is answered, then the connection is closed.
     fn end(&mut self, left: usize) -> Option<Verdict> {
         self.ended = true;
         self.readable = false;
         self.closing = Some(Ending(self.connection.end_of_input(left)));
-        self.out.is_empty().then_some(Verdict::Again)
+        None
     }
 
-    /// Acts on the bytes received; keeps what is left of them. Some verdict ends the turn.
-    fn process(&mut self, input: &mut [u8], cx: &mut Context) -> Option<Verdict> {
-        let mut acked = std::mem::take(&mut cx.acks);
-        let mut at = 0;
+    /// Acts on the first `len` bytes of the room behind what was gathered; keeps what is left of them. Some verdict ends
+    /// the turn.
+    fn process(&mut self, len: usize, cx: &mut Context) -> Option<Verdict> {
+        let mut left = len;
         let mut opening = None;
         loop {
-            let step = self.connection.receive(&mut input[at..]);
+            // Frames that were gathered are in front of the room: it begins with what is left.
+            let at = if opening.is_some() { len - left } else { 0 };
+            let input = &mut cx.gather.room()[at..at + left];
+            let step = self.connection.receive(input);
             let consumed = step.consumed;
             match step.action {
-                Action::Append(mut run) => self.append(&mut run, &mut acked),
+                Action::Append(run) => {
+                    let counts = Counts::of(&run);
+                    if let Role::Producer(partition) = &self.role {
+                        cx.gather.add(self.key, partition, &counts);
+                    }
+                }
                 Action::Read { needed } => {
-                    at += consumed;
-                    self.keep(&input[at..], needed, cx);
+                    self.pending.extend_from_slice(&input[consumed..]);
+                    self.keep(needed, cx);
                     break;
                 }
                 Action::Open(request) => opening = Some(request),
                 Action::Wait => {
-                    at += consumed;
-                    self.pending.extend_from_slice(&input[at..]);
+                    self.pending.extend_from_slice(&input[consumed..]);
                     break;
                 }
                 Action::Close(reason, detail) => {
@@ -164,43 +192,24 @@ impl Session {
                     break;
                 }
             }
-            at += consumed;
+            left -= consumed;
         }
-        let answered = if acked.is_empty() { Ok(()) } else { self.answer(&acked) };
-        acked.clear();
-        cx.acks = acked;
-        match (answered, opening) {
-            (Err(verdict), _) => Some(verdict),
-            (Ok(()), Some(request)) => self.open(request, cx),
-            (Ok(()), None) => None,
-        }
+        opening.and_then(|request| self.open(request, cx))
     }
 
-    fn append(&self, run: &mut Run<'_>, acked: &mut Vec<u8>) {
-        let Role::Producer(partition) = &self.role else { return };
-        let stored = partition.append(run).is_ok();
-        acks(run, stored, acked);
-    }
-
-    /// Keeps the start of a frame (or handshake) that takes `needed` bytes to go on.
-    fn keep(&mut self, rest: &[u8], needed: u64, cx: &mut Context) {
+    /// Keeps what is pending, the start of a frame (or handshake) that takes `needed` bytes to go on.
+    fn keep(&mut self, needed: u64, cx: &mut Context) {
         if needed <= PENDING_MAX {
-            self.pending.extend_from_slice(rest);
             return;
         }
-        let waiter = self.waiter();
-        let Some(lease) = cx.budget.take_or_wait(needed, &cx.wake, waiter) else {
+        let Some(lease) = cx.budget.take_or_wait(needed, &cx.wake, self.waiter()) else {
             cx.metrics.receive_memory_waits.inc();
             self.awaits_memory = true;
-            self.pending.extend_from_slice(rest);
             return;
         };
         // The frame limits keep `needed` within `usize`.
         let total = usize::try_from(needed).unwrap_or(usize::MAX);
-        let mut buf = Vec::with_capacity(total.min(LARGE_STEP));
-        buf.extend_from_slice(rest);
-        self.pending = Vec::new();
-        self.large = Some(Large { buf, total, _lease: lease });
+        self.large = Some(Large { buf: std::mem::take(&mut self.pending), total, _lease: lease });
     }
 
     /// Memory may be there now.
@@ -218,7 +227,7 @@ impl Session {
         if let Some(result) = open_now(&cx.broker, &request) {
             return Some(self.opened(result, cx));
         }
-        let job = Job { request, key: self.key, inbox: Arc::clone(&cx.inbox) };
+        let job = Job { work: Work::Open(request), key: self.key, inbox: Arc::clone(&cx.inbox) };
         match cx.jobs.send(job) {
             Ok(()) => None,
             Err(_) => Some(Verdict::Close(Some(CloseReason::Storage))),
@@ -227,7 +236,7 @@ impl Session {
 }
 
 fn read_some(mut stream: &TcpStream, buf: &mut [u8]) -> Got {
-    debug_assert!(!buf.is_empty() && buf.len() <= READ_BUFFER.max(LARGE_STEP));
+    debug_assert!(!buf.is_empty(), "an empty read would look like the end");
     loop {
         return match stream.read(buf) {
             Ok(0) => Got::End,

@@ -1,18 +1,25 @@
 //! Sending to a consumer: slices of segment files, across records, until the socket or the log is done.
 
 use std::io::{self, Read};
+use std::sync::Arc;
 
 use super::context::Context;
 use super::session::{Role, Session, Verdict};
+use super::worker::{Job, Work};
 use crate::broker::Fetch;
 use crate::metrics::CloseReason;
 use crate::net::sys::send_file;
+use crate::storage::file_slice::FileSlice;
 
 /// Bytes sent to one consumer before others get their turn.
 const BYTES_PER_TURN: u64 = 4 * 1024 * 1024;
 
 /// Bytes that one `sendfile` is asked for.
 const SLICE: u64 = 1024 * 1024;
+
+/// Slices from this size on are looked at before they are sent, whether they are in the page cache. A smaller one is
+/// what was just appended, as a rule; at most, this much is read from the disk on the reactor.
+const PROBE_MIN: u64 = 16 * 1024;
 
 /// Reads of what a consumer sends (and nobody wants) in one turn.
 const DISCARDS_PER_TURN: usize = 4;
@@ -73,12 +80,12 @@ impl Session {
     }
 
     fn send(&mut self, cx: &Context) -> Sent {
-        let Role::Consumer { partition, cursor, .. } = &mut self.role else {
-            return Sent::Close(None);
-        };
         let mut left = BYTES_PER_TURN;
         while left > 0 {
-            if !self.writable {
+            let Role::Consumer { partition, cursor, .. } = &mut self.role else {
+                return Sent::Close(None);
+            };
+            if !self.writable || self.warming {
                 return Sent::Blocked;
             }
             let slice = match partition.fetch(cursor, SLICE.min(left)) {
@@ -86,17 +93,36 @@ impl Session {
                 Fetch::Tail => return Sent::Tail,
                 Fetch::Damaged => return Sent::Close(Some(CloseReason::Corrupt)),
             };
+            if slice.len() > self.warm && slice.len() >= PROBE_MIN {
+                self.warm = slice.len();
+                if !slice.is_cached() {
+                    return self.warm_up(slice, cx);
+                }
+            }
             match send_file(&self.stream, &slice) {
                 Ok(sent) => {
-                    cursor.advance(sent as u64);
-                    cx.metrics.bytes_out.add(sent as u64);
-                    left = left.saturating_sub(sent as u64);
+                    let sent = sent as u64;
+                    cursor.advance(sent);
+                    cx.metrics.bytes_out.add(sent);
+                    left = left.saturating_sub(sent);
+                    self.warm = self.warm.saturating_sub(sent);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
                 Err(error) => return Sent::Close(blame(&error)),
             }
         }
         Sent::Turn
+    }
+
+    /// Has the slice read into the page cache by a thread that may wait for the disk.
+    fn warm_up(&mut self, slice: FileSlice, cx: &Context) -> Sent {
+        cx.metrics.cold_reads.inc();
+        self.warming = true;
+        let job = Job { work: Work::Warm(slice), key: self.key, inbox: Arc::clone(&cx.inbox) };
+        match cx.jobs.send(job) {
+            Ok(()) => Sent::Blocked,
+            Err(_) => Sent::Close(Some(CloseReason::Storage)),
+        }
     }
 
     /// Reads what the consumer sends, which means nothing in 1.0, to notice when it leaves.
@@ -107,7 +133,7 @@ impl Session {
             if !self.readable {
                 return Ok(());
             }
-            match (&self.stream).read(&mut cx.buf) {
+            match (&self.stream).read(&mut cx.scratch) {
                 Ok(0) => {
                     self.ended = true;
                     self.readable = false;

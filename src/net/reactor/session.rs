@@ -19,6 +19,8 @@ use crate::protocol::COMMIT_ACK;
 /// What to do with a session after it was driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
+    /// Write what was gathered, then go on with it.
+    Flush,
     /// Leave it: it waits for its socket, a partition or memory.
     Keep,
     /// It has used up its turn and can go on: others first.
@@ -61,6 +63,10 @@ pub(super) struct Session {
     pub(super) large: Option<Large>,
     /// Not read until another connection gives memory back.
     pub(super) awaits_memory: bool,
+    /// Bytes from here on that are known to be in the page cache.
+    pub(super) warm: u64,
+    /// Not sent to until the page cache has what comes next.
+    pub(super) warming: bool,
     /// Answers that the socket did not take, from `out_at` on.
     pub(super) out: Vec<u8>,
     pub(super) out_at: usize,
@@ -93,6 +99,8 @@ impl Session {
             pending_new: false,
             large: None,
             awaits_memory: false,
+            warm: 0,
+            warming: false,
             out: Vec::new(),
             out_at: 0,
             readable: true,
@@ -167,7 +175,10 @@ impl Session {
 
     /// Sends an answer, or as much of it as the socket takes; the rest is kept, and nothing is read until it is out.
     pub(super) fn answer(&mut self, bytes: &[u8]) -> Result<(), Verdict> {
-        debug_assert!(self.out.is_empty(), "nothing is read while answers wait");
+        if !self.out.is_empty() {
+            self.out.extend_from_slice(bytes);
+            return Ok(());
+        }
         let Ok(sent) = write_some(&self.stream, bytes) else {
             return Err(Verdict::Close(None));
         };

@@ -1,4 +1,5 @@
-//! Threads for what may wait for a disk: creating topics, finding a consumer's place.
+//! Threads for what may wait for a disk: creating topics, finding a consumer's place, reading what is not in the
+//! page cache.
 
 use std::io;
 use std::sync::Arc;
@@ -11,16 +12,26 @@ use super::inbox::{Inbox, Key, Message};
 use crate::broker::Broker;
 use crate::net::open::open;
 use crate::protocol::Request;
+use crate::storage::file_slice::FileSlice;
 
 /// Enough that one slow disk access does not hold up every handshake.
 const THREADS: usize = 2;
 
-/// One handshake to act upon.
+/// Something to do, and whom to tell.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) request: Request,
+    pub(super) work: Work,
     pub(super) key: Key,
     pub(super) inbox: Arc<Inbox>,
+}
+
+/// What may wait for a disk.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Act upon a handshake.
+    Open(Request),
+    /// Read into the page cache what is to be sent.
+    Warm(FileSlice),
 }
 
 /// The threads; they end when every sender of jobs is gone.
@@ -53,7 +64,14 @@ fn run(broker: &Broker, jobs: &Mutex<Receiver<Job>>) {
     loop {
         // The lock is held while waiting: the other thread waits for the lock instead.
         let job = jobs.lock().recv();
-        let Ok(Job { request, key, inbox }) = job else { return };
-        inbox.send(Message::Opened(key, Box::new(open(broker, &request))));
+        let Ok(Job { work, key, inbox }) = job else { return };
+        inbox.send(match work {
+            Work::Open(request) => Message::Opened(key, Box::new(open(broker, &request))),
+            Work::Warm(slice) => {
+                // What cannot be read is met again, and judged, when it is sent.
+                let _ = slice.warm();
+                Message::Warmed(key)
+            }
+        });
     }
 }
