@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::bench::BenchCommand;
 use crate::client::RetryPolicy;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 
 /// Where a broker is if nothing says otherwise: the address that `hermitmq serve` listens on by default.
-const BROKER_DEFAULT: &str = "127.0.0.1:9092";
+pub(super) const BROKER_DEFAULT: &str = "127.0.0.1:9092";
 
 /// The environment variable that names a broker. Without the double underscore, so it is no configuration.
 const BROKER_ENV: &str = "HERMITMQ_BROKER";
@@ -65,6 +66,9 @@ pub(super) enum Command {
     Produce(ProduceArgs),
     /// Print records
     Consume(ConsumeArgs),
+    /// Measure a broker, and what this machine could do
+    #[command(subcommand)]
+    Bench(BenchCommand),
 }
 
 impl Default for Command {
@@ -131,9 +135,13 @@ impl Target {
 
     /// The broker's address: the flag, else the environment, else the default.
     pub(super) fn broker(&self) -> String {
-        let from_env = || std::env::var(BROKER_ENV).ok().filter(|broker| !broker.is_empty());
-        self.broker.clone().or_else(from_env).unwrap_or_else(|| BROKER_DEFAULT.to_owned())
+        self.broker.clone().or_else(broker_from_env).unwrap_or_else(|| BROKER_DEFAULT.to_owned())
     }
+}
+
+/// The broker that the environment names.
+pub(super) fn broker_from_env() -> Option<String> {
+    std::env::var(BROKER_ENV).ok().filter(|broker| !broker.is_empty())
 }
 
 #[derive(Debug, Args)]

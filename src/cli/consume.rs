@@ -67,7 +67,7 @@ async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
 }
 
 /// A group for this run alone.
-fn ephemeral_group() -> Result<GroupName, Failure> {
+pub(super) fn ephemeral_group() -> Result<GroupName, Failure> {
     let random = RandomState::new().build_hasher().finish();
     GroupName::parse(format!("cli-{random:016x}"))
         .map_err(|error| Failure::runtime("cannot name a group", &error))

@@ -1,10 +1,11 @@
 //! The command line.
 //!
 //! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
-//! `configuration`, `produce`, `consume`. `failure` is how every one of them can end. `lines`, `tally`, `output` and
-//! `runtime` are what `produce` and `consume` are made of.
+//! `configuration`, `produce`, `consume`, and the folder `bench`. `failure` is how every one of them can end. `lines`,
+//! `tally`, `output` and `runtime` are what `produce` and `consume` are made of.
 
 mod args;
+mod bench;
 mod configuration;
 mod consume;
 mod failure;
@@ -45,6 +46,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Config(ConfigCommand::Check { file }) => configuration::check(file),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
+        Command::Bench(command) => bench::run(&command),
     }
 }
 

@@ -4,6 +4,7 @@
 //! * [`Consumer`]: receives the records of a partition for a group, and commits what was handled.
 //! * [`commit()`]: sets where a group resumes, without a consumer.
 //! * [`blocking`]: the same for programs without a runtime.
+//! * [`raw`]: the protocol by hand, for load generators and tools.
 //!
 //! All of it speaks protocol 1.0 and is at least once. Every error is typed by what was asked for, and says what can be
 //! done about it.
@@ -89,6 +90,7 @@ mod connect;
 mod consumer;
 mod message;
 mod producer;
+pub mod raw;
 mod retry;
 
 pub use commit::{COMMIT_TIMEOUT, CommitError, commit};

@@ -1,0 +1,141 @@
+//! Protocol 1.0 by hand, over blocking sockets: for load generators and tools that count every byte themselves.
+//!
+//! Nothing here retries, batches or runs in the background; [`Producer`](super::Producer) and
+//! [`Consumer`](super::Consumer) are for programs. A connection is a plain [`TcpStream`] behind its handshake: a producer
+//! writes frames to it ([`frames`]) and reads acks ([`Acks`]), a consumer reads frames ([`Header`]).
+
+use std::io::{self, Write as _};
+use std::net::TcpStream;
+
+use super::connect::ConnectError;
+use crate::model::{GroupName, PartitionId, TopicName};
+use crate::protocol::{Ack, Request, Status};
+use crate::record::FrameBuilder;
+
+pub use crate::protocol::ACK_LEN;
+pub use crate::record::{FrameTooLarge, HEADER_LEN, Header};
+
+/// Connects a producer to a partition.
+pub fn produce(
+    addr: &str,
+    topic: &TopicName,
+    partition: PartitionId,
+) -> Result<TcpStream, ConnectError> {
+    open(addr, &Request::Produce { topic: topic.clone(), partition })
+}
+
+/// Connects a consumer to a partition: the frames from where the group stands follow without being asked for.
+pub fn consume(
+    addr: &str,
+    group: &GroupName,
+    topic: &TopicName,
+    partition: PartitionId,
+) -> Result<TcpStream, ConnectError> {
+    open(addr, &Request::Consume { group: group.clone(), topic: topic.clone(), partition })
+}
+
+fn open(addr: &str, request: &Request) -> Result<TcpStream, ConnectError> {
+    let connect = || {
+        let mut stream = TcpStream::connect(addr)?;
+        stream.set_nodelay(true)?;
+        let mut handshake = Vec::new();
+        request.write(&mut handshake);
+        stream.write_all(&handshake)?;
+        Ok(stream)
+    };
+    connect().map_err(|source: io::Error| ConnectError::Io { addr: addr.to_owned(), source })
+}
+
+/// `count` frames back to back, all alike: no key, `payload`, `records` records each, `timestamp` in nanoseconds.
+pub fn frames(
+    payload: &[u8],
+    records: u32,
+    timestamp: u64,
+    count: usize,
+) -> Result<Vec<u8>, FrameTooLarge> {
+    let mut out = Vec::with_capacity(count * (HEADER_LEN + payload.len()));
+    for _ in 0..count {
+        FrameBuilder::new(timestamp).record_count(records).write(payload, &mut out)?;
+    }
+    Ok(out)
+}
+
+/// Counts the acks in a stream of bytes that arrives in pieces.
+///
+/// ```
+/// use hermitmq::client::raw::{ACK_LEN, Acks};
+///
+/// let mut acks = Acks::default();
+/// acks.add(&[0; ACK_LEN + 1]);
+/// assert_eq!((acks.stored, acks.refused, acks.last), (1, 0, Some(0)));
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Acks {
+    /// Frames that are stored.
+    pub stored: u64,
+    /// Frames that are not.
+    pub refused: u64,
+    /// Offset in the newest whole ack.
+    pub last: Option<u64>,
+    /// The beginning of an ack.
+    partial: Vec<u8>,
+}
+
+impl Acks {
+    /// Takes the next bytes of the stream.
+    pub fn add(&mut self, mut bytes: &[u8]) {
+        if !self.partial.is_empty() {
+            let take = bytes.len().min(ACK_LEN - self.partial.len());
+            self.partial.extend_from_slice(&bytes[..take]);
+            bytes = &bytes[take..];
+            if self.partial.len() < ACK_LEN {
+                return;
+            }
+            let whole = std::mem::take(&mut self.partial);
+            self.count(&whole);
+        }
+        let whole = bytes.len() - bytes.len() % ACK_LEN;
+        self.count(&bytes[..whole]);
+        self.partial.extend_from_slice(&bytes[whole..]);
+    }
+
+    /// Whole acks so far, of whatever status.
+    pub fn total(&self) -> u64 {
+        self.stored + self.refused
+    }
+
+    fn count(&mut self, whole: &[u8]) {
+        for ack in whole.chunks_exact(ACK_LEN).filter_map(Ack::read) {
+            if ack.status() == Some(Status::Ok) {
+                self.stored += 1;
+            } else {
+                self.refused += 1;
+            }
+            self.last = Some(ack.offset);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn acks_in_pieces() {
+        let bytes = [Ack::stored(5), Ack::NOT_STORED, Ack::stored(6)].map(Ack::to_bytes).concat();
+        for piece in 1..=bytes.len() {
+            let mut acks = Acks::default();
+            bytes.chunks(piece).for_each(|piece| acks.add(piece));
+            assert_eq!((acks.stored, acks.refused, acks.last), (2, 1, Some(6)), "{piece}");
+            assert_eq!(acks.total(), 3);
+        }
+    }
+
+    #[test]
+    fn frames_are_alike() {
+        let bytes = frames(b"a\nb\n", 2, 7, 3).unwrap();
+        assert_eq!(bytes.len(), 3 * (HEADER_LEN + 4));
+        let header = Header::read(&bytes[2 * (HEADER_LEN + 4)..]).unwrap();
+        assert_eq!((header.record_count, header.payload_size, header.timestamp), (2, 4, 7));
+    }
+}

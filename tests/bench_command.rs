@@ -1,0 +1,261 @@
+//! `hermitmq bench` with tiny loads: what it counts is what was asked for, and what it prints is what programs rely on.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+
+mod support;
+
+use std::path::Path;
+use std::process::Output;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use support::{Broker, drain, hermitmq, listing, run_to_end, scratch, wait_for};
+
+const HEADER_LEN: u64 = 29;
+
+fn bench(args: &[&str]) -> Output {
+    run_to_end(hermitmq(&[&["bench"], args].concat()), Vec::new())
+}
+
+/// Runs a benchmark that must succeed, and returns its result.
+fn json(args: &[&str]) -> Value {
+    let output = bench(&[args, &["--output", "json"]].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{args:?}: {}: {said}", output.status);
+    assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 1, "one line of JSON");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+fn number(value: &Value, field: &str) -> f64 {
+    let number = value[field].as_f64().unwrap_or_else(|| panic!("no number {field} in {value}"));
+    assert!(number.is_finite() && number > 0.0, "{field} is {number}");
+    number
+}
+
+/// What moved is exactly this, and the rates are made of it.
+fn assert_moved(result: &Value, records: u64, frames: u64, frame_len: u64) {
+    assert_eq!(result["records"], records, "{result}");
+    assert_eq!(result["frames"], frames, "{result}");
+    assert_eq!(result["bytes"], frames * frame_len, "{result}");
+    let seconds = number(result, "seconds");
+    for (rate, amount) in
+        [("records_per_sec", "records"), ("frames_per_sec", "frames"), ("bytes_per_sec", "bytes")]
+    {
+        let ratio = number(result, rate) * seconds / number(result, amount);
+        assert!((ratio - 1.0).abs() < 1e-6, "{rate} in {result}");
+    }
+}
+
+fn assert_latencies(latency: &Value, count: u64) {
+    assert_eq!(latency["count"], count, "{latency}");
+    let values = ["p50_us", "p99_us", "p999_us", "max_us"].map(|field| number(latency, field));
+    assert!(values.is_sorted(), "{latency}");
+}
+
+#[test]
+fn what_is_produced_is_what_is_counted() {
+    let (_dir, data) = scratch();
+    let broker = Broker::start(&data);
+    let addr = broker.addr().to_string();
+    let target = ["--broker", &addr, "--topic", "t"];
+    let shape = ["--record-size", "28", "--batch", "100", "--connections", "3"];
+    let result = json(&[&["produce", "--count", "5000"], &target[..], &shape].concat());
+    // 5,000 records on 3 connections are 1,667 on each, which take 17 frames.
+    assert_moved(&result, 5100, 51, HEADER_LEN + 2800);
+    assert_eq!(result["workload"], "produce");
+    assert_eq!(result["broker"], addr.as_str());
+    assert_eq!((&result["connections"], &result["batch_records"]), (&3.into(), &100.into()));
+    assert!(result.get("ack_latency").is_none());
+    let frames = drain(broker.addr(), "g", "t", 0);
+    assert_eq!(frames.len(), 51);
+    for frame in frames {
+        assert_eq!(frame.payload().split_inclusive(|&b| b == b'\n').count(), 100);
+        assert_eq!(frame.payload().len(), 2800);
+    }
+}
+
+#[test]
+fn a_window_of_one_measures_acks() {
+    let (_dir, data) = scratch();
+    let broker = Broker::start(&data);
+    let addr = broker.addr().to_string();
+    let args = ["produce", "--broker", &addr, "--window", "1", "--count", "200"];
+    let result = json(&[&args[..], &["--connections", "2", "--record-size", "100"]].concat());
+    assert_moved(&result, 200, 200, HEADER_LEN + 100);
+    assert_eq!(result["window_frames"], 1);
+    assert_latencies(&result["ack_latency"], 200);
+    let result = json(&["produce", "--broker", &addr, "--window", "16", "--duration", "0.05"]);
+    assert!(number(&result, "seconds") >= 0.05);
+    let frames = result["frames"].as_u64().unwrap();
+    assert_moved(&result, frames, frames, HEADER_LEN + 1024);
+}
+
+#[test]
+fn a_consumer_reads_what_it_has_filled() {
+    let (_dir, data) = scratch();
+    let broker = Broker::start(&data);
+    let addr = broker.addr().to_string();
+    let consume = |more: &[&str]| {
+        let args = ["consume", "--broker", &addr, "--record-size", "10", "--count", "1000"];
+        let output = bench(&[&args[..], &["--output", "json"], more].concat());
+        (output.status.code(), output.stdout, String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, stdout, said) = consume(&["--connections", "2"]);
+    assert_eq!((code, said.contains("filled bench-1x10")), (Some(0), true), "{said}");
+    let result: Value = serde_json::from_slice(&stdout).unwrap();
+    assert_moved(&result, 2000, 2000, HEADER_LEN + 10);
+    // Filled once.
+    let (code, _, said) = consume(&[]);
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    assert!(drain(broker.addr(), "g", "bench-1x10", 0).len() >= 1000);
+    // Frames of another size are not miscounted.
+    let topic = ["--topic", "bench-1x10", "--record-size", "11"];
+    let other = bench(&[&["consume", "--broker", &addr, "--count", "1000"], &topic[..]].concat());
+    let said = String::from_utf8(other.stderr).unwrap();
+    assert_eq!(other.status.code(), Some(1));
+    assert!(said.contains("begins with a frame of 39 bytes, not 40"), "{said}");
+}
+
+#[test]
+fn end_to_end_at_a_rate() {
+    let (_dir, data) = scratch();
+    let broker = Broker::start(&data);
+    let addr = broker.addr().to_string();
+    // A topic that holds something already: the consumer starts behind it.
+    for _ in 0..2 {
+        let args = ["e2e", "--broker", &addr, "--topic", "t", "--rate", "2000", "--count", "300"];
+        let result = json(&args);
+        assert_eq!((&result["records"], &result["rate_per_sec"]), (&300.into(), &2000.into()));
+        assert_latencies(&result["latency"], 300);
+        assert_latencies(&result["send_lateness"], 300);
+        // The last of them is due after 299 intervals.
+        assert!(number(&result, "seconds") >= 0.1495, "{result}");
+    }
+}
+
+#[test]
+fn without_a_broker_one_is_started_and_leaves_nothing() {
+    let (dir, _) = scratch();
+    let path = dir.path().to_str().unwrap();
+    // Somebody's own broker may be running: then there is nothing to start.
+    if std::net::TcpStream::connect("127.0.0.1:9092").is_ok() {
+        return;
+    }
+    let output = bench(&["produce", "--dir", path, "--count", "10", "--output", "json"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success() && said.contains("one runs in this process"), "{said}");
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["broker"], &result["records"]), (&"in-process".into(), &10.into()));
+    assert_eq!(listing(dir.path()), [""; 0]);
+}
+
+#[test]
+fn the_limits_of_the_machine() {
+    let (dir, _) = scratch();
+    let path = dir.path().to_str().unwrap();
+    let small = ["--mb", "1", "--flushes", "5", "--messages", "50", "--connections", "2"];
+    let result = json(&[&["limit", "--dir", path], &small[..]].concat());
+    for name in ["sendfile", "recv_pwrite"] {
+        let moved = &result[name];
+        assert_eq!(moved["bytes"], 2 * (1_000_000 / 1053) * 1053, "{result}");
+        assert!(number(moved, "bytes_per_sec") > 0.0);
+    }
+    assert_eq!(result["fdatasync"]["count"], 5);
+    assert!(number(&result["fdatasync"], "per_sec") > 0.0);
+    assert_latencies(&result["relay"], 50);
+    assert_eq!(listing(dir.path()), [""; 0]);
+}
+
+#[test]
+fn a_comparison_of_every_workload() {
+    let (dir, _) = scratch();
+    let path = dir.path().to_str().unwrap();
+    let small = ["--dir", path, "--mb", "1", "--rounds", "2", "--duration", "0.05"];
+    let result = json(&[&["compare"], &small[..]].concat());
+    assert_eq!((&result["rounds"], &result["mb_per_round"]), (&2.into(), &1.into()));
+    let workloads = result["workloads"].as_array().unwrap();
+    let names: Vec<_> = workloads.iter().map(|w| w["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    for workload in workloads {
+        let ratios = ["ratio_min", "ratio", "ratio_max"].map(|field| number(workload, field));
+        assert!(ratios.is_sorted(), "{workload}");
+        let unit = if workload["name"] == "e2e" { "p50_us" } else { "bytes_per_sec" };
+        for side in ["broker", "limit"] {
+            assert!(number(workload, &format!("{side}_{unit}")) > 0.0);
+        }
+    }
+    assert_eq!(listing(dir.path()), [""; 0]);
+}
+
+#[test]
+fn a_ratio_that_is_too_low_fails() {
+    let (dir, _) = scratch();
+    let path = dir.path().to_str().unwrap();
+    let args = ["compare", "--dir", path, "--mb", "1", "--rounds", "1", "--only", "consume-batch"];
+    let output = bench(&[&args[..], &["--min-ratio", "consume=1000"]].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.starts_with("hermitmq: consume-batch reaches ") && said.lines().count() == 1);
+    // The table is printed all the same.
+    let table = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(table.lines().count(), 2, "{table}");
+    assert!(table.lines().nth(1).unwrap().starts_with("consume-batch  MB/s "), "{table}");
+    assert!(bench(&[&args[..], &["--min-ratio", "consume=0"]].concat()).status.success());
+}
+
+#[test]
+fn wrong_usage_is_one_line() {
+    for (args, code, want) in [
+        (&["produce", "--connections", "0"][..], 2, "invalid value '0' for '--connections <N>'"),
+        (&["produce", "--count", "1", "--duration", "1"], 2, "cannot be used with"),
+        (&["produce", "--duration", "soon"], 2, "must be a number of seconds"),
+        (&["produce", "--record-size", "1000000", "--batch", "100"], 2, "a frame may hold"),
+        (&["e2e", "--rate", "0"], 2, "invalid value '0' for '--rate <N>'"),
+        (&["compare", "--only", "prodcue"], 2, "no workload has such a name"),
+        (&["compare", "--min-ratio", "consume"], 2, "must be NAME=VALUE"),
+        (&["compare", "--only", "e2e", "--min-ratio", "consume=1"], 2, "none of the workloads"),
+        (&["compare", "--only", "e2e", "--set", "server.prot=1"], 1, "the broker did not start"),
+        (&["limit", "--dir", "/nonexistent"], 1, "cannot create /nonexistent/hermitmq-bench-"),
+        (&["consume", "--broker", "127.0.0.1:1"], 1, "is the broker running?"),
+    ] {
+        let output = bench(args);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.starts_with("hermitmq: ") && said.contains(want), "{args:?}: {said}");
+        assert_eq!((said.lines().count(), output.stdout.len()), (1, 0), "{args:?}: {said}");
+    }
+}
+
+/// Children of a process, by the kernel's account.
+fn children(pid: u32) -> Vec<u32> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    text.unwrap_or_default().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+fn runs(pid: u32) -> bool {
+    // A process that ended but was not waited for yet does not run.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
+}
+
+#[test]
+fn a_signal_leaves_nothing_behind() {
+    if !Path::new("/proc/self/task").is_dir() {
+        return;
+    }
+    let (dir, _) = scratch();
+    let path = dir.path().to_str().unwrap();
+    let args = ["bench", "compare", "--dir", path, "--mb", "1", "--rounds", "1000"];
+    let mut child = hermitmq(&args).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let pid = child.id();
+    let peers = wait_for("both sides to run", || {
+        Some(children(pid)).filter(|children| children.len() == 2)
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::INT).unwrap();
+    let status = wait_for("the end", || child.try_wait().unwrap());
+    assert_eq!(status.code(), Some(130));
+    assert_eq!(listing(dir.path()), [""; 0]);
+    wait_for("both sides to end", || peers.iter().all(|&pid| !runs(pid)).then_some(()));
+}
