@@ -45,6 +45,8 @@ pub(crate) struct Faults {
     pub(crate) no_set_len: bool,
     /// The next sync of a file fails, and what it should have written may be lost.
     pub(crate) sync_error: bool,
+    /// There are no descriptors: a directory cannot be opened to be synced.
+    pub(crate) no_descriptors: bool,
 }
 
 /// The disk. Clones share it.
@@ -246,6 +248,9 @@ impl Disk for SimDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        if self.faults.lock().no_descriptors {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
         let mut state = self.state.lock();
         for change in std::mem::take(&mut state.changes) {
             if change.added.parent() == Some(path) {
