@@ -22,6 +22,9 @@ use crate::storage::{self, Clock, Disk, Log, OpenError};
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
+/// Files that a new partition keeps open: its log and its index.
+const FILES_PER_PARTITION: u64 = 2;
+
 type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
@@ -191,6 +194,10 @@ impl Broker {
             metrics: Arc::clone(&self.metrics),
             flush_queue: Arc::clone(&self.flush_queue),
         };
+        // Before anything is on the disk: what is there is opened at the next start, which must not run out.
+        self.disk
+            .has_room_for(FILES_PER_PARTITION * u64::from(partitions))
+            .map_err(|source| OpenError { path: self.data_dir.clone(), source })?;
         let opened = opener.create(topic, 0..partitions, created)?;
         self.topics.write().insert(topic.clone(), opened);
         tracing::info!(%topic, partitions, "topic created on demand");

@@ -60,7 +60,7 @@ impl Flusher {
         let thread = thread::Builder::new().name("flusher".to_owned()).spawn(move || {
             while let Some(partitions) = work.next(interval) {
                 for partition in partitions {
-                    // The partition has said what went wrong, and takes no more records.
+                    // The partition has said what went wrong: it takes no more records, or is queued again.
                     let _ = partition.flush();
                 }
             }

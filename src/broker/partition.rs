@@ -23,6 +23,8 @@ pub struct Partition {
     refusing: AtomicBool,
     /// A flush failed, and was counted.
     failed: AtomicBool,
+    /// The last flush was postponed: said once.
+    postponed: AtomicBool,
     flush_queue: Arc<FlushQueue>,
     metrics: Arc<Metrics>,
 }
@@ -43,6 +45,7 @@ impl Partition {
             queued: AtomicBool::new(true),
             refusing: AtomicBool::new(false),
             failed: AtomicBool::new(false),
+            postponed: AtomicBool::new(false),
             flush_queue,
             metrics,
         });
@@ -97,9 +100,7 @@ impl Partition {
         self.metrics.bytes_in.add(run.bytes().len() as u64);
         self.metrics.frames_in.add(run.frames() as u64);
         self.metrics.records_in.add(run.records());
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            self.flush_queue.push(Arc::clone(self));
-        }
+        self.queue();
         self.waiters.wake_all();
         Ok(appended)
     }
@@ -139,13 +140,23 @@ impl Partition {
         self.waiters.unpark(wake, waiter);
     }
 
-    /// Makes everything appended so far durable. Blocks for the disk.
-    pub(super) fn flush(&self) -> Result<(), FlushError> {
+    /// Makes everything appended so far durable. Blocks for the disk. What is postponed waits for the next flush.
+    pub(super) fn flush(self: &Arc<Self>) -> Result<(), FlushError> {
         // Before the flush: what is appended while it runs queues the partition again.
         self.queued.store(false, Ordering::Release);
         let result = self.log.flush();
         self.count(&result);
+        if matches!(result, Err(FlushError::Postponed(_))) {
+            self.queue();
+        }
         result
+    }
+
+    /// Sees to it that the flusher comes by.
+    fn queue(self: &Arc<Self>) {
+        if !self.queued.swap(true, Ordering::AcqRel) {
+            self.flush_queue.push(Arc::clone(self));
+        }
     }
 
     /// Flushes for good; nothing can be appended afterwards.
@@ -157,11 +168,23 @@ impl Partition {
 
     fn count(&self, result: &Result<(), FlushError>) {
         self.metrics.flushes.inc();
-        if let Err(error) = result
-            && !self.failed.swap(true, Ordering::AcqRel)
-        {
-            self.metrics.flush_errors.inc();
-            tracing::error!(partition = %self.name, %error, "flush failed");
+        let postponed = matches!(result, Err(FlushError::Postponed(_)));
+        let changed = self.postponed.swap(postponed, Ordering::AcqRel) != postponed;
+        match result {
+            Ok(()) if changed => tracing::info!(partition = %self.name, "flushed again"),
+            Err(FlushError::Postponed(error)) if changed => {
+                tracing::warn!(
+                    partition = %self.name, %error,
+                    "flush postponed; until it succeeds a power cut may lose records"
+                );
+            }
+            Ok(()) | Err(FlushError::Postponed(_)) => {}
+            Err(error @ FlushError::Failed(_)) => {
+                if !self.failed.swap(true, Ordering::AcqRel) {
+                    self.metrics.flush_errors.inc();
+                    tracing::error!(partition = %self.name, %error, "flush failed");
+                }
+            }
         }
     }
 }

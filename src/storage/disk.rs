@@ -39,6 +39,8 @@ pub trait Disk: Debug + Send + Sync {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Whether this many more files can be kept open and enough descriptors are left for everything else.
+    fn has_room_for(&self, files: u64) -> io::Result<()>;
 }
 
 /// An open file. All positions and lengths are in bytes.

@@ -62,7 +62,21 @@ pub enum LocateError {
     Io(#[from] io::Error),
 }
 
-/// A flush failed: the log is read-only now.
+/// Not everything could be made durable.
 #[derive(Debug, thiserror::Error)]
-#[error("flush failed, the partition is read-only until a restart: {0}")]
-pub struct FlushError(#[from] pub io::Error);
+pub enum FlushError {
+    /// The log is read-only now: what was written may be gone, and nobody is told twice.
+    #[error("flush failed, the partition is read-only until a restart: {0}")]
+    Failed(io::Error),
+    /// There was no descriptor to reach the directory with. Nothing is lost by that: the next flush makes up for it.
+    #[error("not flushed yet: {0}")]
+    Postponed(io::Error),
+}
+
+impl FlushError {
+    /// The process or the system has no descriptor left: a file was not even opened.
+    pub(super) fn is_postponing(error: &io::Error) -> bool {
+        let errno = rustix::io::Errno::from_io_error(error);
+        matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+    }
+}

@@ -36,6 +36,8 @@ pub(super) struct IndexEntry {
 #[derive(Debug)]
 pub(super) struct OffsetIndex {
     map: Box<dyn Map>,
+    /// Words of the mapping.
+    capacity: usize,
     /// Entries that readers may see; a release store publishes them.
     len: AtomicUsize,
 }
@@ -65,7 +67,7 @@ impl OffsetIndex {
     fn map(file: &dyn File, entries: u64, log_len: u64) -> io::Result<Self> {
         let capacity = usize::try_from(entries * 2).unwrap_or(usize::MAX);
         let map = file.map(capacity)?;
-        let index = Self { map, len: AtomicUsize::new(0) };
+        let index = Self { map, capacity, len: AtomicUsize::new(0) };
         index.len.store(index.count_entries(log_len), Ordering::Release);
         Ok(index)
     }
@@ -123,9 +125,10 @@ impl OffsetIndex {
         let len = self.len.load(Ordering::Relaxed);
         let needed = (len + 1) * 2;
         if self.map.words().len() < needed {
-            // Twice as much each time; near the mapping's capacity, what is needed.
-            let grown = self.map.grow((needed * 2).max(FIRST_GROWTH * 2));
-            if grown.is_err() && self.map.grow(needed).is_err() {
+            // Twice as much each time, at last the whole mapping: growing waits for the file system, and appends wait
+            // for it.
+            let wanted = (needed * 2).max(FIRST_GROWTH * 2).min(self.capacity);
+            if self.map.grow(wanted).is_err() && self.map.grow(needed).is_err() {
                 return;
             }
         }

@@ -206,15 +206,19 @@ impl Log {
 
     /// Makes everything appended so far durable. Blocks for the disk: never call it on a reactor.
     ///
-    /// After an error the log is read-only: the kernel may have dropped the pages, so trying again would lie.
+    /// After an error the log is read-only: the kernel may have dropped the pages, so trying again would lie. Unless
+    /// there was no descriptor to ask it with: then the next flush starts over.
     pub fn flush(&self) -> Result<(), FlushError> {
         let _syncing = self.syncing.lock();
         if self.is_read_only() {
-            return Err(FlushError(io::Error::other("an earlier flush failed")));
+            return Err(FlushError::Failed(io::Error::other("an earlier flush failed")));
         }
         self.sync_all().map_err(|error| {
+            if FlushError::is_postponing(&error) {
+                return FlushError::Postponed(error);
+            }
             self.failed.store(true, Ordering::Release);
-            FlushError(error)
+            FlushError::Failed(error)
         })
     }
 
@@ -236,8 +240,9 @@ impl Log {
         let dir_dirty = std::mem::take(&mut writer.dir_dirty);
         drop(writer);
         active.file.sync_data()?;
-        if dir_dirty {
-            self.disk.sync_dir(&self.dir)?;
+        if dir_dirty && let Err(error) = self.disk.sync_dir(&self.dir) {
+            self.writer.lock().dir_dirty = true;
+            return Err(error);
         }
         let mut writer = self.writer.lock();
         // Else it was rolled meanwhile, and the next flush comes to it.

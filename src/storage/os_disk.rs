@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,6 +50,22 @@ impl Disk for OsDisk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         fs::File::open(path)?.sync_all()
     }
+
+    fn has_room_for(&self, files: u64) -> io::Result<()> {
+        // The lowest free number: all below it are taken.
+        let taken = fs::File::open("/dev/null")?.as_raw_fd();
+        let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+        if has_room(u64::try_from(taken).unwrap_or(u64::MAX), files, limit) {
+            Ok(())
+        } else {
+            Err(rustix::io::Errno::MFILE.into())
+        }
+    }
+}
+
+/// A quarter of the descriptors is kept for connections, flushes and new segments.
+fn has_room(taken: u64, files: u64, limit: Option<u64>) -> bool {
+    limit.is_none_or(|limit| taken.saturating_add(files) <= limit - limit / 4)
 }
 
 #[derive(Debug)]
@@ -150,6 +166,16 @@ fn write_zeros(file: &fs::File, len: u64) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn files_leave_descriptors_for_the_rest() {
+        assert!(has_room(10, 182, Some(256)));
+        assert!(!has_room(10, 183, Some(256)));
+        assert!(!has_room(255, 2, Some(256)));
+        assert!(has_room(u64::MAX, 2, None));
+        OsDisk.has_room_for(2).unwrap();
+        assert!(OsDisk.has_room_for(u64::MAX / 2).is_err());
+    }
 
     #[test]
     fn zeros_are_written_behind_what_is_there() {

@@ -45,6 +45,8 @@ pub(crate) struct Faults {
     pub(crate) no_set_len: bool,
     /// The next sync of a file fails, and what it should have written may be lost.
     pub(crate) sync_error: bool,
+    /// There are no descriptors: a directory cannot be opened to be synced, and there is no room for more files.
+    pub(crate) no_descriptors: bool,
 }
 
 /// The disk. Clones share it.
@@ -245,7 +247,15 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn has_room_for(&self, _files: u64) -> io::Result<()> {
+        if self.faults.lock().no_descriptors {
+            return Err(rustix::io::Errno::MFILE.into());
+        }
+        Ok(())
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.has_room_for(1)?;
         let mut state = self.state.lock();
         for change in std::mem::take(&mut state.changes) {
             if change.added.parent() == Some(path) {

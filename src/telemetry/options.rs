@@ -56,12 +56,20 @@ pub enum Traces {
 fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     match EnvFilter::try_new(&text) {
-        Ok(_) => Ok(text),
-        Err(_) => Err(D::Error::custom(format!(
+        Ok(_) if !names_no_level(&text) => Ok(text),
+        _ => Err(D::Error::custom(format!(
             "must be error, warn, info, debug, trace or off, or directives such as \
              \"info,hermitmq::storage=debug\", not {text:?}"
         ))),
     }
+}
+
+/// Whether the text is one word that is no level, such as `loud` or `warning`. As a directive it would turn everything
+/// off but a crate of that name.
+fn names_no_level(text: &str) -> bool {
+    let word = text.trim().trim_matches(',');
+    let is_word = !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    is_word && word != "hermitmq" && word.parse::<tracing::level_filters::LevelFilter>().is_err()
 }
 
 fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {

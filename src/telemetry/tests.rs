@@ -71,3 +71,16 @@ fn traces_exist_only_when_on() {
     });
     drop(traces::Guard::of(provider));
 }
+
+#[test]
+fn one_word_that_is_no_level_is_refused() {
+    let parsed =
+        |level: &str| serde_json::from_value::<Options>(serde_json::json!({ "log_level": level }));
+    for level in ["info", "WARN", "off", "hermitmq", "hermitmq::net", "info,mio=off", "debug,"] {
+        assert!(parsed(level).is_ok(), "{level}");
+    }
+    for word in ["loud", "warning", " Information "] {
+        let error = parsed(word).unwrap_err().to_string();
+        assert!(error.starts_with("must be error, warn"), "{error}");
+    }
+}

@@ -95,3 +95,20 @@ fn a_failed_flush_is_reported_once_and_by_the_end() {
     assert_eq!(broker.metrics().flush_errors.get(), 1);
     assert_eq!(partition.end_offset(), 1, "still there to be read");
 }
+
+#[test]
+fn a_postponed_flush_is_tried_again_without_an_append() {
+    let disk = SimDisk::default();
+    let broker = try_open(&disk, Options::default(), 1).unwrap();
+    let partition = broker.partition(&topic("t"), 0).unwrap();
+    disk.faults(|faults| faults.no_descriptors = true);
+    append(&partition).unwrap();
+    let flushes = broker.metrics().flushes.get();
+    wait_for("some tries", || broker.metrics().flushes.get() > flushes + 3);
+    disk.faults(|faults| faults.no_descriptors = false);
+    let crashed = |seed| open(&disk.crash(&mut Seeded::new(seed)));
+    let end = |broker: &Broker| broker.partition(&topic("t"), 0).unwrap().end_offset();
+    wait_for("a flush", || (0..20).all(|seed| end(&crashed(seed)) == 1));
+    assert_eq!(broker.metrics().flush_errors.get(), 0);
+    append(&partition).unwrap();
+}

@@ -91,6 +91,22 @@ fn a_creation_that_fails_does_not_count() {
     append(&broker.partition(&topic("t"), 1).unwrap()).unwrap();
 }
 
+/// A directory on the disk is opened at the next start, so that one would run out as well.
+#[test]
+fn without_descriptors_to_spare_a_topic_leaves_no_trace() {
+    let disk = SimDisk::default();
+    let broker = open(&disk);
+    append(&broker.partition(&topic("old"), 0).unwrap()).unwrap();
+    disk.faults(|faults| faults.no_descriptors = true);
+    let refused = broker.partition(&topic("new"), 0).unwrap_err();
+    assert!(matches!(refused, PartitionError::Create(_)));
+    append(&broker.partition(&topic("old"), 0).unwrap()).unwrap();
+    let entries = disk.list(Path::new(DATA)).unwrap();
+    assert!(entries.iter().all(|entry| entry.name != "new_0"), "{entries:?}");
+    disk.faults(|faults| faults.no_descriptors = false);
+    broker.partition(&topic("new"), 0).unwrap();
+}
+
 #[test]
 fn many_threads_create_one_topic() {
     for _ in 0..50 {

@@ -1,6 +1,6 @@
 //! Disks that refuse: full ones, short writes, failing syncs. Faults 4, 8 and 17.
 
-use super::super::sim_disk::SimDisk;
+use super::super::sim_disk::{Seeded, SimDisk};
 use super::*;
 use crate::model::limits::OFFSET_MAX;
 
@@ -97,6 +97,23 @@ fn a_failed_flush_is_final() {
     assert_eq!(disk.syncs(), syncs, "a second sync would say yes to pages that are gone");
     assert!(matches!(append(&log, record(b"more")), Err(AppendError::ReadOnly)));
     assert_log_is(&log, &bytes);
+}
+
+/// Whoever takes all descriptors delays the flush; no partition is lost to them.
+#[test]
+fn a_flush_without_a_descriptor_is_made_up_for() {
+    let disk = SimDisk::default();
+    let (Opened { log, .. }, mut bytes) = three(&disk);
+    disk.faults(|faults| faults.no_descriptors = true);
+    for _ in 0..2 {
+        assert!(matches!(log.flush(), Err(FlushError::Postponed(_))));
+        bytes.extend(append(&log, record(b"taken all the same")).unwrap());
+    }
+    disk.faults(|faults| faults.no_descriptors = false);
+    log.flush().unwrap();
+    for seed in 0..20 {
+        assert_log_is(&open(&disk.crash(&mut Seeded::new(seed)), 1 << 20).log, &bytes);
+    }
 }
 
 #[test]

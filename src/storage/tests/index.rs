@@ -1,7 +1,9 @@
 //! Offset indexes that are missing, damaged or someone else's: fault 7. The answers are always the same.
 
+use super::super::index::{IndexEntry, OffsetIndex};
 use super::super::sim_disk::SimDisk;
 use super::*;
+use crate::model::limits::INDEX_INTERVAL_BYTES;
 use crate::record::wire;
 
 const ENTRY: usize = 16;
@@ -145,4 +147,22 @@ fn the_index_of_an_active_segment_is_as_sparse_as_documented() {
         assert!((4096..4096 + 600).contains(&(pair[1] - pair[0])), "{positions:?}");
     }
     assert!(bytes.len() as u64 - positions.last().unwrap() < 4096 + 600);
+}
+
+/// Growing is a call into the file system, made while appends wait: a few in the life of a segment.
+#[test]
+fn an_index_grows_in_few_steps_up_to_its_end() {
+    for segment_bytes in [1 << 20, 5 << 20, 12 << 20, 15 << 20, 16 << 20] {
+        let disk = SimDisk::default();
+        let idx = path(0, "idx");
+        let index = OffsetIndex::open_active(&disk, &idx, 0, segment_bytes).unwrap();
+        let mut lengths = std::collections::BTreeSet::new();
+        let entries = segment_bytes / INDEX_INTERVAL_BYTES;
+        for n in 0..entries {
+            index.push(IndexEntry { offset: n, position: n * INDEX_INTERVAL_BYTES });
+            lengths.insert(disk.read(&idx).unwrap().len());
+        }
+        assert_eq!(index.len() as u64, entries);
+        assert!(lengths.len() <= 5, "{segment_bytes}: one step for each doubling: {lengths:?}");
+    }
 }

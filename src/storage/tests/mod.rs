@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::sim_disk::SimDisk;
-use super::{AppendError, Cursor, Disk, Fetch, Log, segment};
+use super::{AppendError, Cursor, Disk, Fetch, FlushError, Log, segment};
 use crate::metrics::Metrics;
 use crate::model::Offset;
 use crate::record::{FrameBuilder, FrameLimits, Frames, Run};
