@@ -1,5 +1,7 @@
 //! The hot path allocates nothing for a record: counted over the whole process, in which a broker and its clients run.
 
+#![allow(clippy::unwrap_used, reason = "a test")]
+
 use std::alloc::System;
 use std::io::{Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,6 @@
 //! A consumer whose data is not in the page cache: it waits for the disk on a thread of its own, not on a reactor.
 #![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
 use std::fs::File;
 use std::io::{Read, Write};

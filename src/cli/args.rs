@@ -42,7 +42,8 @@ Each record is printed byte for byte, followed by a newline (not with --raw). Ru
 records were printed, Ctrl-C (a second one ends it at once), or the reader of the output goes away.
 
 A group resumes where it committed; what was printed is committed about once a second and at the
-end. A record may be printed twice after a failure, never skipped.
+end. A record may be printed twice after a failure, never skipped. A batch comes whole: a group that
+stopped inside one sees its first records again.
 
 Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
 

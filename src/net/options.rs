@@ -16,7 +16,7 @@ pub struct Options {
     pub handshake_timeout_sec: u32,
     /// Reactor threads; 0 means one for each core.
     pub reactors: u32,
-    /// Time that a shutdown may take to finish and flush, in seconds.
+    /// Time that a shutdown gives connections to take their answers, in seconds. Flushing comes after it.
     pub shutdown_timeout_sec: u32,
 }
 
@@ -27,7 +27,7 @@ impl Default for Options {
             port: 9092,
             handshake_timeout_sec: 5,
             reactors: 0,
-            shutdown_timeout_sec: 10,
+            shutdown_timeout_sec: 4,
         }
     }
 }

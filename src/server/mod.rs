@@ -65,9 +65,9 @@ impl Server {
         let lock = DirLock::acquire(&config.storage.data_dir)?;
         // Before recovery, which may take long: a taken port is said at once. Connections wait until it is done.
         let listener = Listener::bind(&config.server)?;
-        let mut config = config.clone();
-        fit_descriptors(&mut config);
-        let config = &config;
+        // Each partition takes two descriptors, each connection one.
+        let open_files = net::raise_descriptor_limit();
+        tracing::debug!(open_files, "limit of open files");
         let broker = Arc::new(recover(config)?);
         let plane = DataPlane::start(listener, &config.server, &config.security, &broker)?;
         let shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
@@ -94,20 +94,6 @@ impl Server {
             );
         }
         self.broker.close()
-    }
-}
-
-/// Raises the limit of open files as far as it goes, and keeps half of it for connections: a partition takes two.
-fn fit_descriptors(config: &mut Config) {
-    let limit = net::raise_descriptor_limit();
-    let fit = limit.map_or(u32::MAX, |limit| u32::try_from(limit / 4).unwrap_or(u32::MAX)).max(1);
-    if config.topics.max_partitions > fit {
-        tracing::info!(
-            open_files = limit,
-            max_partitions = fit,
-            "the limit of open files allows fewer partitions than topics.max_partitions"
-        );
-        config.topics.max_partitions = fit;
     }
 }
 

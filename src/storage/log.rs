@@ -173,7 +173,7 @@ impl Log {
         if full || writer.must_roll {
             self.roll(&mut writer)?;
         }
-        let next = writer.write(run)?;
+        let next = writer.write(run, self.segment_bytes)?;
         self.end_offset.store(next, Ordering::Release);
         Ok(Appended { first, next })
     }
@@ -227,6 +227,10 @@ impl Log {
         while let Some(sealed) = writer.settling.front().map(Arc::clone) {
             let next = writer.settling.get(1).unwrap_or(&writer.active).base_offset;
             drop(writer);
+            // The length is the same; setting it gives back the space reserved behind it.
+            if let Err(error) = sealed.file.set_len(sealed.end()) {
+                tracing::debug!(segment = sealed.base_offset, %error, "not trimmed");
+            }
             sealed.file.sync_data()?;
             self.settle(next)?;
             writer = self.writer.lock();
@@ -325,7 +329,7 @@ impl Log {
 
 impl Writer {
     /// Writes a run at the end of the active segment and shows it to readers.
-    fn write(&mut self, run: &mut Run<'_>) -> io::Result<Offset> {
+    fn write(&mut self, run: &mut Run<'_>, segment_bytes: u64) -> io::Result<Offset> {
         let Self { active, position, policy, entries, .. } = self;
         let before = *policy;
         entries.clear();
@@ -338,10 +342,13 @@ impl Writer {
         });
         let end = start + run.bytes().len() as u64;
         if end > self.reserved {
-            let step = end.clamp(RESERVE_MIN, RESERVE_MAX);
+            let ahead = end + end.clamp(RESERVE_MIN, RESERVE_MAX);
+            let until = ahead.min(segment_bytes).max(end);
             // A hint: where it is refused, the write itself says so if there is no space.
-            self.reserved = match active.file.reserve(end + step) {
-                Ok(()) => end + step,
+            self.reserved = match active.file.reserve(until) {
+                Ok(()) => until,
+                // Not on this file system: not asked again for this segment.
+                Err(error) if error.kind() == io::ErrorKind::Unsupported => u64::MAX,
                 Err(_) => end,
             };
         }

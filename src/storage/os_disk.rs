@@ -138,7 +138,12 @@ fn reserve(_file: &fs::File, _len: u64) -> io::Result<()> {
 /// Extends the file to `len` with disk space behind every byte, so that writing through a mapping cannot fail.
 #[cfg(target_os = "linux")]
 pub(super) fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
-    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, len) {
+    // From its end on: what is there has space, and a large file is not gone through each time it grows.
+    let from = file.metadata()?.len();
+    if len <= from {
+        return Ok(());
+    }
+    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), from, len - from) {
         // Network file systems and those of virtual machines often cannot.
         Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, len),
         result => Ok(result?),
