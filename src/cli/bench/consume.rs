@@ -36,8 +36,9 @@ pub(super) fn run(
             })
         };
         let threads: Vec<_> = (0..connections).map(work).collect();
-        start.wait();
+        // Before the start: this thread may go on later than the others.
         let began = Instant::now();
+        start.wait();
         let mut result = Ok(());
         for thread in threads {
             let drained = thread.join().unwrap_or_else(|_| {

@@ -74,9 +74,10 @@ fn serve(mut socket: TcpStream, shared: &Shared) -> io::Result<()> {
         "send" => send(&socket, &File::open(shared.dir.join(FILE))?, number),
         "receive" => receive(&socket, shared, number.max(1)),
         "out" => {
-            // Tells that it is known before an `in` can come.
+            // With the lock held: an `in`, which comes once this is told, finds the socket.
+            let mut out = out();
             socket.write_all(b"\n")?;
-            *out() = Some(socket);
+            *out = Some(socket);
             Ok(())
         }
         "in" => {
