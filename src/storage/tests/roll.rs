@@ -1,5 +1,10 @@
 //! From one segment to the next, on disks that refuse and in power cuts.
 
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::super::disk::{Entry, File, Open};
 use super::super::sim_disk::{Seeded, SimDisk};
 use super::*;
 
@@ -136,5 +141,60 @@ fn a_flush_after_a_restart_covers_what_the_earlier_process_sealed() {
         let crashed = open(&disk.crash(&mut Seeded::new(seed)), 300);
         assert_log_is(&crashed.log, &bytes);
         assert_eq!(crashed.log.end_offset(), 5, "seed {seed}");
+    }
+}
+
+/// A disk on which a log grows by a segment whenever one is given its name.
+#[derive(Debug, Clone, Default)]
+struct Busy {
+    disk: SimDisk,
+    log: Arc<OnceLock<Log>>,
+    renames: Arc<AtomicUsize>,
+}
+
+impl Disk for Busy {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        self.disk.open(path, how)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.disk.list(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        assert!(self.renames.fetch_add(1, Ordering::Relaxed) < 100, "this flush would never end");
+        append(self.log.get().unwrap(), record(&[1; 100])).unwrap();
+        self.disk.rename(from, to)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.sync_dir(path)
+    }
+
+    fn has_room_for(&self, files: u64) -> io::Result<()> {
+        self.disk.has_room_for(files)
+    }
+}
+
+/// The flusher goes from one partition to the next: one that is written to faster than the disk can must not keep it.
+#[test]
+fn a_flush_ends_however_fast_the_log_rolls() {
+    let busy = Busy::default();
+    busy.log.set(open_on(&busy, Path::new(DIR), 1).log).unwrap();
+    let log = busy.log.get().unwrap();
+    for round in 0..5 {
+        for n in 0..5u8 {
+            append(log, record(&[n; 100])).unwrap();
+        }
+        let before = log.end_offset();
+        log.flush().unwrap();
+        for seed in 0..20 {
+            let crashed = open(&busy.disk.crash(&mut Seeded::new(seed)), 1).log;
+            assert!(crashed.end_offset() >= before, "round {round}, seed {seed}");
+        }
     }
 }
