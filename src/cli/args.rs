@@ -49,10 +49,13 @@ Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
 
 /// A persistent topic/partition message broker in one small binary
 #[derive(Debug, Parser)]
-#[command(name = "hermitmq", version, after_help = AFTER_HELP)]
+#[command(name = "hermitmq", version, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(super) struct Cli {
     #[command(subcommand)]
     pub(super) command: Option<Command>,
+    /// Without a command, those of `serve`.
+    #[command(flatten)]
+    pub(super) serve: ServeArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -70,12 +73,6 @@ pub(super) enum Command {
     /// Measure a broker, and what this machine could do
     #[command(subcommand)]
     Bench(BenchCommand),
-}
-
-impl Default for Command {
-    fn default() -> Self {
-        Self::Serve(ServeArgs::default())
-    }
 }
 
 #[derive(Debug, Subcommand)]

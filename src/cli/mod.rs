@@ -33,7 +33,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match run(cli.command.unwrap_or_default()) {
+    match run(cli.command.unwrap_or(Command::Serve(cli.serve))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => report(&failure),
     }

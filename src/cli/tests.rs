@@ -23,7 +23,10 @@ fn the_definition_holds_together() {
 #[test]
 fn no_command_serves() {
     assert!(parse(&[]).unwrap().command.is_none());
-    assert!(matches!(Command::default(), Command::Serve(_)));
+    // The flags of `serve` need no command either.
+    let cli = Cli::try_parse_from(["hermitmq", "--port", "0"]).unwrap();
+    assert_eq!(cli.serve.port.as_deref(), Some("0"));
+    assert!(Cli::try_parse_from(["hermitmq", "--port", "0", "produce", "t"]).is_err());
 }
 
 #[test]

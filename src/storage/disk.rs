@@ -37,6 +37,8 @@ pub trait Disk: Debug + Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Removes a file.
+    fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Whether this many more files can be kept open and enough descriptors are left for everything else.
@@ -97,6 +99,24 @@ pub trait File: Debug + Send + Sync {
                 Err(error) => return Err(error),
             }
         }
+        Ok(())
+    }
+}
+
+/// No mapping: for an index that there is no space for.
+#[derive(Debug)]
+pub(super) struct NoMap;
+
+impl Map for NoMap {
+    fn words(&self) -> &[AtomicU64] {
+        &[]
+    }
+
+    fn grow(&self, _words: usize) -> io::Result<()> {
+        Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn seal(&self, _words: usize) -> io::Result<()> {
         Ok(())
     }
 }

@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::disk::{Disk, File, Map, Open};
+use super::disk::{Disk, File, Map, NoMap, Open};
 use crate::model::Offset;
 use crate::model::limits::INDEX_INTERVAL_BYTES;
 use crate::record::wire;
@@ -53,6 +53,11 @@ impl OffsetIndex {
         let file = disk.open(path, Open::Create)?;
         let entries = file.len()? / ENTRY_LEN + segment_bytes / INDEX_INTERVAL_BYTES + 64;
         Self::map(&*file, entries, log_len)
+    }
+
+    /// An index without entries, for a segment whose own cannot be written: lookups walk the segment.
+    pub(super) fn none() -> Self {
+        Self { map: Box::new(NoMap), len: AtomicUsize::new(0), capacity: 0 }
     }
 
     /// Opens the index of a sealed segment.

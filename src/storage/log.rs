@@ -129,7 +129,7 @@ impl Log {
             writer: Mutex::new(writer),
             segments: RwLock::new(recovered.segments),
             end_offset: AtomicU64::new(recovered.next_offset),
-            failed: AtomicBool::new(false),
+            failed: AtomicBool::new(recovered.read_only),
             closed: AtomicBool::new(false),
             syncing: Mutex::new(()),
         })

@@ -47,6 +47,10 @@ impl Disk for OsDisk {
         fs::rename(from, to)
     }
 
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         fs::File::open(path)?.sync_all()
     }

@@ -23,6 +23,16 @@ use crate::model::Offset;
 pub(super) struct Recovered {
     pub(super) segments: Vec<Arc<Segment>>,
     pub(super) next_offset: Offset,
+    /// Behind the last segment's end there are bytes that could not be cut.
+    pub(super) read_only: bool,
+}
+
+/// The last segment.
+struct Active {
+    segment: Segment,
+    next_offset: Offset,
+    /// Nothing is behind its end.
+    whole: bool,
 }
 
 /// What recovery works with.
@@ -45,19 +55,24 @@ impl Recovery<'_> {
             segments.push(Arc::new(self.sealed(base, next).map_err(OpenError::at(path))?));
         }
         let path = segment::path(self.dir, last, segment::WAL);
-        let (mut active, mut next_offset) = self.active(last).map_err(OpenError::at(path))?;
+        let mut active = self.active(last).map_err(OpenError::at(path))?;
         for base in self.bases(segment::PROVISIONAL).map_err(OpenError::at(self.dir))? {
             let path = segment::path(self.dir, base, segment::PROVISIONAL);
-            if base != next_offset || base == active.base_offset {
+            let before = &active.segment;
+            if !active.whole {
+                // Left for the restart that has space.
+                break;
+            }
+            if base != active.next_offset || base == before.base_offset {
                 self.set_aside(base).map_err(OpenError::at(path))?;
                 continue;
             }
-            let (next, end) = self.follow(&active, base).map_err(OpenError::at(path))?;
-            segments.push(Arc::new(std::mem::replace(&mut active, next)));
-            next_offset = end;
+            let next = self.follow(before, base).map_err(OpenError::at(path))?;
+            segments.push(Arc::new(std::mem::replace(&mut active, next).segment));
         }
-        segments.push(Arc::new(active));
-        Ok(Recovered { segments, next_offset })
+        let Active { segment, next_offset, whole } = active;
+        segments.push(Arc::new(segment));
+        Ok(Recovered { segments, next_offset, read_only: !whole })
     }
 
     /// Base offsets of the segments with this extension, ascending.
@@ -73,7 +88,7 @@ impl Recovery<'_> {
     }
 
     /// Makes a provisional segment the one after `before`, which ends where it begins.
-    fn follow(&self, before: &Segment, base: Offset) -> io::Result<(Segment, Offset)> {
+    fn follow(&self, before: &Segment, base: Offset) -> io::Result<Active> {
         before.file.sync_data()?;
         let wal = segment::path(self.dir, base, segment::WAL);
         self.disk.rename(&segment::path(self.dir, base, segment::PROVISIONAL), &wal)?;
@@ -128,10 +143,12 @@ impl Recovery<'_> {
         let end = walk.position();
         let idx = segment::path(self.dir, base, "idx");
         // A damaged segment comes here at every start; its index was made right at the first.
-        if !index::holds(self.disk, &idx, &entries) {
-            self.replace_index(base, &entries)?;
-        }
-        let index = OffsetIndex::open_sealed(self.disk, &idx, end)?;
+        let index =
+            if index::holds(self.disk, &idx, &entries) || self.replace_index(base, &entries)? {
+                OffsetIndex::open_sealed(self.disk, &idx, end)?
+            } else {
+                OffsetIndex::none()
+            };
         if let Some(damage) = damage {
             self.metrics.segments_damaged.inc();
             tracing::error!(
@@ -143,7 +160,7 @@ impl Recovery<'_> {
         Ok(Segment::new(base, file, index, &state))
     }
 
-    fn active(&self, base: Offset) -> io::Result<(Segment, Offset)> {
+    fn active(&self, base: Offset) -> io::Result<Active> {
         let file = self.disk.open(&segment::path(self.dir, base, segment::WAL), Open::Create)?;
         let len = file.len()?;
         let idx = segment::path(self.dir, base, "idx");
@@ -158,34 +175,49 @@ impl Recovery<'_> {
             }
         };
         let (end, next_offset) = (walk.position(), walk.next_offset());
-        if let Some(damage) = damage {
-            self.cut_tail(base, &*file, end..len, damage)?;
-        }
+        let whole = match damage {
+            Some(damage) => self.cut_tail(base, &*file, end..len, damage)?,
+            None => true,
+        };
         let index = if check.finish() {
             found
         } else {
             let entries = check.into_entries();
             drop(found);
-            self.replace_index(base, &entries)?;
-            OffsetIndex::open_active(self.disk, &idx, end, self.segment_bytes)?
+            if self.replace_index(base, &entries)? {
+                OffsetIndex::open_active(self.disk, &idx, end, self.segment_bytes)?
+            } else {
+                OffsetIndex::none()
+            }
         };
         let state = SegmentState { end, sealed: false, damaged: false };
-        Ok((Segment::new(base, file, index, &state), next_offset))
+        Ok(Active { segment: Segment::new(base, file, index, &state), next_offset, whole })
     }
 
-    /// Cuts the file to `torn.start`, after copying what is cut to a file beside it.
+    /// Cuts the file to `torn.start`, after copying what is cut to a file beside it. `false` if there is no space for
+    /// that: then nothing is cut.
     fn cut_tail(
         &self,
         base: Offset,
         file: &dyn File,
         torn: std::ops::Range<u64>,
         damage: Damage,
-    ) -> io::Result<()> {
+    ) -> io::Result<bool> {
+        // The length is the same; what was reserved behind it may be what the copy needs.
+        file.set_len(torn.end)?;
         let kept = self.unused_name(base)?;
-        let copy = self.disk.open(&self.dir.join(&kept), Open::Truncate)?;
-        copy_range(file, torn.clone(), &*copy)?;
-        copy.sync_data()?;
-        self.disk.sync_dir(self.dir)?;
+        let path = self.dir.join(&kept);
+        if let Err(error) = self.keep(file, torn.clone(), &path) {
+            self.disk.remove_file(&path)?;
+            if error.kind() != io::ErrorKind::StorageFull {
+                return Err(error);
+            }
+            tracing::error!(
+                dir = %self.dir.display(), segment = base, position = torn.start, %damage, %error,
+                "no space to keep the torn tail; the partition is read-only until a restart with some"
+            );
+            return Ok(false);
+        }
         file.set_len(torn.start)?;
         file.sync_data()?;
         let bytes = torn.end - torn.start;
@@ -194,7 +226,15 @@ impl Recovery<'_> {
             dir = %self.dir.display(), segment = base, position = torn.start, bytes, %damage, kept,
             "torn tail cut: the log ended in bytes that are not whole frames"
         );
-        Ok(())
+        Ok(true)
+    }
+
+    /// Copies a range of a file to a new one, durably.
+    fn keep(&self, file: &dyn File, range: std::ops::Range<u64>, path: &Path) -> io::Result<()> {
+        let copy = self.disk.open(path, Open::Truncate)?;
+        copy_range(file, range, &*copy)?;
+        copy.sync_data()?;
+        self.disk.sync_dir(self.dir)
     }
 
     /// `BASE.torn-N` with the first N that is free.
@@ -205,11 +245,19 @@ impl Recovery<'_> {
         names.find(|name| !taken(name)).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
     }
 
-    fn replace_index(&self, base: Offset, entries: &[IndexEntry]) -> io::Result<()> {
+    /// Writes an index anew. `false` if the disk is full: an index is worth no failed start.
+    fn replace_index(&self, base: Offset, entries: &[IndexEntry]) -> io::Result<bool> {
         let idx = segment::path(self.dir, base, "idx");
+        match index::replace(self.disk, &idx, entries) {
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+                tracing::warn!(index = %idx.display(), %error, "no offset index; lookups walk the segment");
+                return Ok(false);
+            }
+            result => result?,
+        }
         self.metrics.indexes_rebuilt.inc();
         tracing::info!(index = %idx.display(), entries = entries.len(), "offset index rebuilt");
-        index::replace(self.disk, &idx, entries)
+        Ok(true)
     }
 }
 

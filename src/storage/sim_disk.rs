@@ -247,6 +247,11 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.remove(path);
+        Ok(())
+    }
+
     fn has_room_for(&self, _files: u64) -> io::Result<()> {
         if self.faults.lock().no_descriptors {
             return Err(rustix::io::Errno::MFILE.into());

@@ -137,6 +137,7 @@ impl DataPlane {
                 handshake_timeout: Duration::from_secs(options.handshake_timeout_sec.into()),
                 stop_at: None,
                 inboxes: inboxes.clone(),
+                warnings: super::Throttle::default(),
                 failed: Vec::new(),
                 cx: Context {
                     reactor: number,

@@ -175,6 +175,10 @@ impl Disk for Busy {
         self.disk.sync_dir(path)
     }
 
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_file(path)
+    }
+
     fn has_room_for(&self, files: u64) -> io::Result<()> {
         self.disk.has_room_for(files)
     }

@@ -112,3 +112,31 @@ fn a_power_cut_during_recovery_loses_no_byte_of_the_tail() {
         assert_log_is(&open(&disk, 1 << 20).log, &torn[..end]);
     }
 }
+
+/// A start must not need space that there is none of. Nothing is thrown away for want of it either.
+#[test]
+fn on_a_full_disk_a_torn_tail_stays_and_the_log_is_read_only() {
+    let disk = SimDisk::default();
+    let whole = five_frames(&disk);
+    let frames = frames_of(&whole);
+    let torn = whole[..whole.len() - 3].to_vec();
+    let kept = &whole[..frames[4].2.start];
+    disk.put(&path(0, "wal"), &torn);
+    disk.put(&path(0, "idx"), &[]);
+
+    disk.faults(|faults| faults.space = Some(0));
+    let opened = open(&disk, 1 << 20);
+    assert_log_is(&opened.log, kept);
+    assert!(opened.log.is_read_only());
+    assert!(matches!(append(&opened.log, record(b"x")), Err(AppendError::ReadOnly)));
+    assert_eq!(disk.read(&path(0, "wal")).as_deref(), Some(&torn[..]), "nothing was cut");
+    assert_eq!(disk.read(&path(0, "torn-1")), None, "nothing half-written is left");
+
+    disk.faults(|faults| faults.space = None);
+    let again = open(&disk, 1 << 20);
+    assert!(!again.log.is_read_only());
+    let mut bytes = kept.to_vec();
+    bytes.extend(append(&again.log, record(b"goes on")).unwrap());
+    assert_log_is(&again.log, &bytes);
+    assert_eq!(disk.read(&path(0, "torn-1")).as_deref(), Some(&torn[kept.len()..]));
+}
