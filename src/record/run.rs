@@ -63,6 +63,7 @@ impl<'a> Run<'a> {
     }
 
     /// Runs that were found one behind the other, as one: the sums of their frames and records.
+    #[cfg(feature = "server")]
     pub(crate) fn joined(bytes: &'a mut [u8], frames: usize, records: u64) -> Self {
         debug_assert_eq!(Frames::new(bytes).count(), frames);
         Self { bytes, frames, records }
