@@ -115,9 +115,9 @@ impl Broker {
         &self.metrics
     }
 
-    /// Number of topics, the broker's own included.
+    /// Number of topics, without the broker's own.
     pub fn topic_count(&self) -> usize {
-        self.topics.read().len()
+        self.topics.read().keys().filter(|topic| !topic.is_reserved()).count()
     }
 
     /// Number of committed offsets, all groups together.

@@ -1,4 +1,4 @@
-//! Topics, partitions and consumer offsets: what the broker knows, without sockets and frames.
+//! Topics, partitions and consumer offsets: what the broker knows, without sockets and without the wire protocol.
 //!
 //! * [`Broker`]: finds and creates partitions, commits offsets.
 //! * [`Partition`]: appends runs, gives readers their next bytes, wakes those who wait.

@@ -130,6 +130,11 @@ impl Partition {
         self.log.fetch(cursor, max)
     }
 
+    /// Moves a reader to the next segment, over damage; see [`Log::skip_segment`].
+    pub(super) fn skip_segment(&self, cursor: &mut Cursor) -> bool {
+        self.log.skip_segment(cursor)
+    }
+
     /// Parks a reader at the end. The reader must fetch once more afterwards.
     pub fn park(&self, wake: &Arc<dyn Wake>, waiter: WaiterId) {
         self.waiters.park(wake, waiter);

@@ -9,7 +9,7 @@ use super::partition::Partition;
 use crate::metrics::Metrics;
 use crate::model::{Offset, TopicPartition};
 use crate::record::{Check, FrameLimits, Frames, check};
-use crate::storage::Fetch;
+use crate::storage::{Cursor, Fetch};
 
 /// Bytes read at once. A frame that is larger is no entry.
 const CHUNK: usize = 1 << 20;
@@ -28,11 +28,11 @@ pub(super) fn restore(
     loop {
         let slice = match log.fetch(&mut cursor, CHUNK as u64) {
             Fetch::Slice(slice) => slice,
-            Fetch::Tail => break,
-            Fetch::Damaged => {
-                damaged();
-                break;
+            Fetch::Damaged if skip_damage(log, &mut cursor) => {
+                skip = 0;
+                continue;
             }
+            Fetch::Tail | Fetch::Damaged => break,
         };
         if skip > 0 {
             let step = skip.min(slice.len());
@@ -54,10 +54,8 @@ pub(super) fn restore(
                     malformed += 1;
                     skip = needed;
                 }
-                _ => {
-                    damaged();
-                    break;
-                }
+                _ if skip_damage(log, &mut cursor) => {}
+                _ => break,
             }
         }
     }
@@ -69,8 +67,12 @@ pub(super) fn restore(
     Ok(())
 }
 
-fn damaged() {
-    tracing::error!("the offsets topic is damaged; offsets committed later are unknown");
+/// Goes on behind a damaged segment: what was committed later counts all the more. False if nothing is behind it.
+fn skip_damage(log: &Partition, cursor: &mut Cursor) -> bool {
+    tracing::error!(
+        "a segment of the offsets topic is damaged; commits in the rest of it are unknown, their groups may read again"
+    );
+    log.skip_segment(cursor)
 }
 
 /// Commits the log end for those who stand beyond it. After a power cut a commit can be there and the records before it

@@ -119,7 +119,7 @@ pub(super) struct Target {
     /// The partition
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(super) partition: PartitionId,
-    /// How long to try again while the broker is away or refuses, in seconds
+    /// How long to try again when the connection breaks or is refused, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     retry: u32,
 }

@@ -319,11 +319,19 @@ impl Log {
             if cursor.segment.damaged {
                 return Fetch::Damaged;
             }
-            match self.segment_after(cursor.segment.base_offset) {
-                Some(segment) => *cursor = Cursor { segment, position: 0 },
-                None => return Fetch::Tail,
+            if !self.skip_segment(cursor) {
+                return Fetch::Tail;
             }
         }
+    }
+
+    /// Moves a cursor to the beginning of the next segment, over what is left of this one; false if there is none.
+    pub fn skip_segment(&self, cursor: &mut Cursor) -> bool {
+        match self.segment_after(cursor.segment.base_offset) {
+            Some(segment) => *cursor = Cursor { segment, position: 0 },
+            None => return false,
+        }
+        true
     }
 
     fn segment_after(&self, base_offset: Offset) -> Option<Arc<Segment>> {

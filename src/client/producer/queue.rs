@@ -44,7 +44,10 @@ pub(super) struct SendQueue {
 impl SendQueue {
     pub(super) fn new(options: &ProducerOptions) -> Self {
         Self {
-            packer: Packer::new(options.packing, options.batch_bytes),
+            packer: Packer::new(
+                options.packing,
+                options.batch_bytes.min(options.max_payload_bytes as usize),
+            ),
             max_elapsed: options.retry.max_elapsed,
             retry: VecDeque::new(),
             fresh: VecDeque::new(),

@@ -40,6 +40,8 @@ pub(super) struct Context {
     pub(super) scratch: Vec<u8>,
     /// Sessions that hold memory for a large frame, when to look at them again, and their progress so far.
     pub(super) stalls: VecDeque<(Instant, Key, u64)>,
+    /// Sessions that end once their answers are out, and when they end all the same.
+    pub(super) lingers: VecDeque<(Instant, Key)>,
     /// The broker is going down: finish, do not begin.
     pub(super) stopping: bool,
 }

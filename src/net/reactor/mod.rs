@@ -107,6 +107,7 @@ impl Reactor {
             }
             self.expire_handshakes();
             self.expire_stalls();
+            self.expire_lingers();
         }
     }
 
@@ -121,7 +122,8 @@ impl Reactor {
         }
         let first = self.deadlines.front().map(|(at, _)| *at);
         let stall = self.cx.stalls.front().map(|(at, ..)| *at);
-        let next = [first, stall, self.stop_at].into_iter().flatten().min();
+        let linger = self.cx.lingers.front().map(|(at, _)| *at);
+        let next = [first, stall, linger, self.stop_at].into_iter().flatten().min();
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -341,6 +343,16 @@ impl Reactor {
                 self.close(key, Some(CloseReason::Stalled));
             } else {
                 self.cx.stalls.push_back((now + receive::STALL_TIME, key, progress));
+            }
+        }
+    }
+
+    /// Ends those who do not take their last answers.
+    fn expire_lingers(&mut self) {
+        let now = Instant::now();
+        while let Some((_, key)) = self.cx.lingers.pop_front_if(|(at, _)| *at <= now) {
+            if let Some(Ending(reason)) = self.session(key).and_then(|session| session.closing) {
+                self.close(key, reason);
             }
         }
     }

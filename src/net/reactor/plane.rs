@@ -153,6 +153,7 @@ impl DataPlane {
                     gather: Gather::new(),
                     scratch: vec![0; SCRATCH],
                     stalls: std::collections::VecDeque::new(),
+                    lingers: std::collections::VecDeque::new(),
                     stopping: false,
                 },
             };

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
 use tracing::Span;
@@ -15,6 +16,9 @@ use crate::metrics::CloseReason;
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{Refused, Target};
 use crate::protocol::COMMIT_ACK;
+
+/// A peer that has ended, or broken the protocol, has this long to take its last answers.
+const LINGER_TIME: Duration = Duration::from_secs(10);
 
 /// What to do with a session after it was driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,6 +90,8 @@ pub(super) struct Session {
     pub(super) queued: bool,
     /// How the connection will end, once the answers are out.
     pub(super) closing: Option<Ending>,
+    /// Among the reactor's `lingers`.
+    pub(super) lingers: bool,
     /// What the log says about the end beside its reason.
     pub(super) detail: String,
 }
@@ -115,6 +121,7 @@ impl Session {
             ended: false,
             queued: false,
             closing: None,
+            lingers: false,
             detail: String::new(),
         }
     }
@@ -126,6 +133,9 @@ impl Session {
     /// Does all that can be done now, within a turn.
     pub(super) fn drive(&mut self, cx: &mut Context) -> Verdict {
         if let Err(verdict) = self.send_answers() {
+            if self.closing.is_some() && !std::mem::replace(&mut self.lingers, true) {
+                cx.lingers.push_back((Instant::now() + LINGER_TIME, self.key));
+            }
             return verdict;
         }
         if let Some(Ending(reason)) = self.closing {

@@ -52,6 +52,11 @@ fn readers_are_stopped_at_the_damage_and_served_elsewhere() {
     let Opened { log, .. } = open(&disk, SEGMENT);
     let stored = append(&log, record(b"after")).unwrap();
     assert!(read_from(&log, bases[2]).0.ends_with(&stored));
+
+    let mut cursor = log.locate(bases[1]).unwrap();
+    assert!(log.skip_segment(&mut cursor));
+    assert_eq!(read_on(&log, cursor.clone(), 1000), read_from(&log, bases[2]));
+    assert!(!log.skip_segment(&mut cursor), "there is none behind the last");
 }
 
 /// A start does not read a sealed segment whole, so damage behind a right index is met by lookups.
