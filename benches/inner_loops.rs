@@ -1,4 +1,5 @@
-//! The inner loops: finding frames, patching offsets, appending a run, parsing a handshake.
+//! The inner loops: finding frames, patching offsets, appending a run, parsing a handshake,
+//! committing an offset.
 //!
 //! `cargo bench --bench inner_loops`
 #![allow(missing_docs, clippy::unwrap_used)]
@@ -7,11 +8,12 @@ use std::hint::black_box;
 use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use hermitmq::broker::{self, Broker, OffsetKey, Parts};
 use hermitmq::metrics::Metrics;
 use hermitmq::model::{GroupName, TopicName};
 use hermitmq::protocol::{Request, parse};
 use hermitmq::record::{FrameBuilder, FrameLimits, Run, scan};
-use hermitmq::storage::{Log, OsDisk};
+use hermitmq::storage::{self, Log, OsDisk, SystemClock};
 
 const LIMITS: FrameLimits = FrameLimits::STORED;
 const RUN: usize = 256 * 1024;
@@ -111,5 +113,27 @@ fn handshakes(c: &mut Criterion) {
     group.bench_function("parse", |b| b.iter(|| parse(black_box(&bytes))));
 }
 
-criterion_group!(benches, scanning, appending, lookups, handshakes);
+fn commits(c: &mut Criterion) {
+    let dir = tempfile::tempdir().unwrap();
+    let storage = storage::Options { data_dir: dir.path().to_owned(), ..Default::default() };
+    let broker = Broker::open(Parts {
+        options: broker::Options::default(),
+        storage,
+        disk: Arc::new(OsDisk),
+        clock: Arc::new(SystemClock),
+        metrics: Arc::default(),
+    });
+    let broker = broker.unwrap();
+    let topic = TopicName::parse("t").unwrap();
+    let partition = broker.partition(&topic, 0).unwrap();
+    let group = GroupName::parse("g").unwrap();
+    let key = OffsetKey { group, partition: partition.name().clone() };
+    let mut group = c.benchmark_group("offsets");
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("commit", |b| {
+        b.iter(|| broker.commit(key.clone(), &partition, black_box(0)).unwrap());
+    });
+}
+
+criterion_group!(benches, scanning, appending, lookups, handshakes, commits);
 criterion_main!(benches);
