@@ -148,6 +148,8 @@ pub struct Metrics {
     pub torn_bytes: Counter,
     /// Offset indexes rebuilt from their log.
     pub indexes_rebuilt: Counter,
+    /// Places where offsets are missing between two segments.
+    pub offset_gaps: Counter,
     /// Segments found damaged before their end.
     pub segments_damaged: Counter,
 }

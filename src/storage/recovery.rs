@@ -118,15 +118,23 @@ impl Recovery<'_> {
         let len = file.len()?;
         let idx = segment::path(self.dir, base, "idx");
         if let Ok(index) = OffsetIndex::open_sealed(self.disk, &idx, len)
-            && index_agrees(&*file, &index, base, len, next_base)?
+            && let Some(next_offset) = index_agrees(&*file, &index, base, len)?
+            && next_offset <= next_base
         {
+            self.tell_gap(base, next_offset, next_base);
             let state = SegmentState { end: len, sealed: true, damaged: false };
             return Ok(Segment::new(base, file, index, &state));
         }
-        self.rebuild_sealed(base, file, len)
+        self.rebuild_sealed(base, next_base, file, len)
     }
 
-    fn rebuild_sealed(&self, base: Offset, file: Arc<dyn File>, len: u64) -> io::Result<Segment> {
+    fn rebuild_sealed(
+        &self,
+        base: Offset,
+        next_base: Offset,
+        file: Arc<dyn File>,
+        len: u64,
+    ) -> io::Result<Segment> {
         let mut entries = Vec::new();
         let mut policy = IndexPolicy::default();
         let mut walk = Walk::new(&*file, 0..len, base, Offsets::Growing);
@@ -155,9 +163,23 @@ impl Recovery<'_> {
                 dir = %self.dir.display(), segment = base, position = end, len, %damage,
                 "segment is damaged; readers are stopped there, nothing was removed"
             );
+        } else {
+            self.tell_gap(base, walk.next_offset(), next_base);
         }
         let state = SegmentState { end, sealed: true, damaged: damage.is_some() };
         Ok(Segment::new(base, file, index, &state))
+    }
+
+    /// Says that offsets are missing between a segment and the next one. Compaction does that, and so does losing the end
+    /// of a file: readers go on behind the gap either way.
+    fn tell_gap(&self, base: Offset, end: Offset, next: Offset) {
+        if end < next {
+            self.metrics.offset_gaps.inc();
+            tracing::warn!(
+                dir = %self.dir.display(), segment = base, from = end, to = next,
+                "offsets are missing between two segments; readers skip them"
+            );
+        }
     }
 
     fn active(&self, base: Offset) -> io::Result<Active> {
@@ -261,35 +283,34 @@ impl Recovery<'_> {
     }
 }
 
-/// Whether the index of a sealed segment fits its log: it begins at the first frame, and walking on from its last entry,
-/// which is near the end, ends exactly at the end of the file, below the next segment.
+/// The offset behind a sealed segment, if its index fits its log: it begins at the first frame, and walking on from its last entry,
+/// which is near the end, ends exactly at the end of the file.
 fn index_agrees(
     file: &dyn File,
     index: &OffsetIndex,
     base: Offset,
     len: u64,
-    next_base: Offset,
-) -> io::Result<bool> {
+) -> io::Result<Option<Offset>> {
     let (Some(first), Some(last)) = (index.get(0), index.last()) else {
-        return Ok(len == 0);
+        return Ok((len == 0).then_some(base));
     };
     let mut head = Walk::new(file, 0..len, base, Offsets::Growing).short();
     if !matches!(head.next()?, Step::Frame(_, header) if header.offset == first.offset) {
-        return Ok(false);
+        return Ok(None);
     }
     let mut tail = Walk::new(file, last.position..len, last.offset, Offsets::Growing).short();
     if !matches!(tail.next()?, Step::Frame(_, header) if header.offset == last.offset) {
-        return Ok(false);
+        return Ok(None);
     }
     loop {
         match tail.next()? {
             // An index that lost its end: every lookup behind it would walk that far.
             Step::Frame(position, _) if position - last.position > COVERAGE_BYTES => {
-                return Ok(false);
+                return Ok(None);
             }
             Step::Frame(..) => {}
-            Step::End => return Ok(tail.next_offset() <= next_base),
-            Step::Damaged(_) => return Ok(false),
+            Step::End => return Ok(Some(tail.next_offset())),
+            Step::Damaged(_) => return Ok(None),
         }
     }
 }

@@ -99,3 +99,21 @@ fn a_sealed_segment_that_is_cut_short_is_damaged() {
     assert_eq!(read_from(&log, bases[1]).1, End::Tail);
     assert_eq!(disk.read(&path(bases[0], "wal")).unwrap().len(), wal.len() - 5);
 }
+
+/// The end of a sealed file is gone, at the end of a frame: nothing in it looks wrong, but offsets are missing.
+#[test]
+fn a_gap_between_segments_is_told_and_skipped() {
+    let disk = SimDisk::default();
+    let bytes = filled(&disk, 3);
+    let bases = bases(&disk);
+    assert_eq!(open(&disk, SEGMENT).metrics.offset_gaps.get(), 0);
+    let cut = frames_of(&bytes).into_iter().rfind(|(first, ..)| *first < bases[1]).unwrap().2;
+    disk.put(&path(0, "wal"), &bytes[..cut.start]);
+    for _rebuilt_then_kept in 0..2 {
+        let Opened { log, metrics } = open(&disk, SEGMENT);
+        assert_eq!(metrics.offset_gaps.get(), 1);
+        let (found, end) = read_from(&log, 0);
+        assert_eq!(end, End::Tail);
+        assert!(found == [&bytes[..cut.start], &bytes[cut.end..]].concat());
+    }
+}
