@@ -55,13 +55,13 @@ pub(super) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-#[allow(clippy::cast_precision_loss)] // latencies of less than 2^53 ns
+#[expect(clippy::cast_precision_loss, reason = "latencies are less than 2^53 ns")]
 fn micros(nanos: u64) -> f64 {
     nanos as f64 / 1000.0
 }
 
 /// How many of `amount` there were in a second.
-#[allow(clippy::cast_precision_loss)] // amounts of less than 2^53
+#[expect(clippy::cast_precision_loss, reason = "amounts are less than 2^53")]
 pub(super) fn rate(amount: u64, elapsed: Duration) -> f64 {
     // A clock that did not move says nothing, but must not make an infinity.
     amount as f64 / elapsed.as_secs_f64().max(1e-9)
