@@ -11,12 +11,12 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::disk::{Disk, File, Open};
+use super::disk::{File, Open};
 use super::error::OpenError;
 use super::index::{self, COVERAGE_BYTES, IndexEntry, IndexPolicy, OffsetIndex};
+use super::log::{Environment, LogOptions};
 use super::segment::{self, Segment, SegmentState};
 use super::walk::{Damage, Offsets, Step, Walk};
-use crate::metrics::Metrics;
 use crate::model::Offset;
 
 /// The segments of a log, oldest first; the last one is active.
@@ -37,10 +37,9 @@ struct Active {
 
 /// What recovery works with.
 pub(super) struct Recovery<'a> {
-    pub(super) disk: &'a dyn Disk,
+    pub(super) env: &'a Environment,
     pub(super) dir: &'a Path,
-    pub(super) segment_bytes: u64,
-    pub(super) metrics: &'a Metrics,
+    pub(super) options: LogOptions,
 }
 
 impl Recovery<'_> {
@@ -77,7 +76,7 @@ impl Recovery<'_> {
 
     /// Base offsets of the segments with this extension, ascending.
     fn bases(&self, extension: &str) -> io::Result<Vec<Offset>> {
-        let entries = self.disk.list(self.dir)?;
+        let entries = self.env.disk.list(self.dir)?;
         let mut bases: Vec<_> = entries
             .iter()
             .filter(|entry| !entry.is_dir)
@@ -91,8 +90,8 @@ impl Recovery<'_> {
     fn follow(&self, before: &Segment, base: Offset) -> io::Result<Active> {
         before.file.sync_data()?;
         let wal = segment::path(self.dir, base, segment::WAL);
-        self.disk.rename(&segment::path(self.dir, base, segment::PROVISIONAL), &wal)?;
-        self.disk.sync_dir(self.dir)?;
+        self.env.disk.rename(&segment::path(self.dir, base, segment::PROVISIONAL), &wal)?;
+        self.env.disk.sync_dir(self.dir)?;
         before.seal();
         before.index.seal()?;
         self.active(base)
@@ -101,11 +100,11 @@ impl Recovery<'_> {
     /// Keeps a provisional segment under a name that is no segment's.
     fn set_aside(&self, base: Offset) -> io::Result<()> {
         let path = segment::path(self.dir, base, segment::PROVISIONAL);
-        let bytes = self.disk.open(&path, Open::Existing)?.len()?;
+        let bytes = self.env.disk.open(&path, Open::Existing)?.len()?;
         let kept = self.unused_name(base)?;
-        self.disk.rename(&path, &self.dir.join(&kept))?;
-        self.disk.sync_dir(self.dir)?;
-        self.metrics.torn_bytes.add(bytes);
+        self.env.disk.rename(&path, &self.dir.join(&kept))?;
+        self.env.disk.sync_dir(self.dir)?;
+        self.env.metrics.torn_bytes.add(bytes);
         tracing::warn!(
             dir = %self.dir.display(), segment = base, bytes, kept,
             "segment set aside: records between it and the end of the log are lost"
@@ -114,10 +113,11 @@ impl Recovery<'_> {
     }
 
     fn sealed(&self, base: Offset, next_base: Offset) -> io::Result<Segment> {
-        let file = self.disk.open(&segment::path(self.dir, base, segment::WAL), Open::Existing)?;
+        let file =
+            self.env.disk.open(&segment::path(self.dir, base, segment::WAL), Open::Existing)?;
         let len = file.len()?;
-        let idx = segment::path(self.dir, base, "idx");
-        if let Ok(index) = OffsetIndex::open_sealed(self.disk, &idx, len)
+        let idx = segment::path(self.dir, base, segment::IDX);
+        if let Ok(index) = OffsetIndex::open_sealed(&*self.env.disk, &idx, len)
             && let Some(next_offset) = index_agrees(&*file, &index, base, len)?
             && next_offset <= next_base
         {
@@ -149,16 +149,17 @@ impl Recovery<'_> {
             }
         };
         let end = walk.position();
-        let idx = segment::path(self.dir, base, "idx");
+        let idx = segment::path(self.dir, base, segment::IDX);
         // A damaged segment comes here at every start; its index was made right at the first.
-        let index =
-            if index::holds(self.disk, &idx, &entries) || self.replace_index(base, &entries)? {
-                OffsetIndex::open_sealed(self.disk, &idx, end)?
-            } else {
-                OffsetIndex::none()
-            };
+        let index = if index::holds(&*self.env.disk, &idx, &entries)
+            || self.replace_index(base, &entries)?
+        {
+            OffsetIndex::open_sealed(&*self.env.disk, &idx, end)?
+        } else {
+            OffsetIndex::none()
+        };
         if let Some(damage) = damage {
-            self.metrics.segments_damaged.inc();
+            self.env.metrics.segments_damaged.inc();
             tracing::error!(
                 dir = %self.dir.display(), segment = base, position = end, len, %damage,
                 "segment is damaged; readers are stopped there, nothing was removed"
@@ -174,7 +175,7 @@ impl Recovery<'_> {
     /// of a file: readers go on behind the gap either way.
     fn tell_gap(&self, base: Offset, end: Offset, next: Offset) {
         if end < next {
-            self.metrics.offset_gaps.inc();
+            self.env.metrics.offset_gaps.inc();
             tracing::warn!(
                 dir = %self.dir.display(), segment = base, from = end, to = next,
                 "offsets are missing between two segments; readers skip them"
@@ -183,10 +184,12 @@ impl Recovery<'_> {
     }
 
     fn active(&self, base: Offset) -> io::Result<Active> {
-        let file = self.disk.open(&segment::path(self.dir, base, segment::WAL), Open::Create)?;
+        let file =
+            self.env.disk.open(&segment::path(self.dir, base, segment::WAL), Open::Create)?;
         let len = file.len()?;
-        let idx = segment::path(self.dir, base, "idx");
-        let found = OffsetIndex::open_active(self.disk, &idx, len, self.segment_bytes)?;
+        let idx = segment::path(self.dir, base, segment::IDX);
+        let found =
+            OffsetIndex::open_active(&*self.env.disk, &idx, len, self.options.segment_bytes)?;
         let mut check = IndexCheck::new(&found);
         let mut walk = Walk::new(&*file, 0..len, base, Offsets::Exact);
         let damage = loop {
@@ -207,7 +210,7 @@ impl Recovery<'_> {
             let entries = check.into_entries();
             drop(found);
             if self.replace_index(base, &entries)? {
-                OffsetIndex::open_active(self.disk, &idx, end, self.segment_bytes)?
+                OffsetIndex::open_active(&*self.env.disk, &idx, end, self.options.segment_bytes)?
             } else {
                 OffsetIndex::none()
             }
@@ -230,7 +233,7 @@ impl Recovery<'_> {
         let kept = self.unused_name(base)?;
         let path = self.dir.join(&kept);
         if let Err(error) = self.keep(file, torn.clone(), &path) {
-            self.disk.remove_file(&path)?;
+            self.env.disk.remove_file(&path)?;
             if error.kind() != io::ErrorKind::StorageFull {
                 return Err(error);
             }
@@ -243,7 +246,7 @@ impl Recovery<'_> {
         file.set_len(torn.start)?;
         file.sync_data()?;
         let bytes = torn.end - torn.start;
-        self.metrics.torn_bytes.add(bytes);
+        self.env.metrics.torn_bytes.add(bytes);
         tracing::warn!(
             dir = %self.dir.display(), segment = base, position = torn.start, bytes, %damage, kept,
             "torn tail cut: the log ended in bytes that are not whole frames"
@@ -253,15 +256,15 @@ impl Recovery<'_> {
 
     /// Copies a range of a file to a new one, durably.
     fn keep(&self, file: &dyn File, range: std::ops::Range<u64>, path: &Path) -> io::Result<()> {
-        let copy = self.disk.open(path, Open::Truncate)?;
+        let copy = self.env.disk.open(path, Open::Truncate)?;
         copy_range(file, range, &*copy)?;
         copy.sync_data()?;
-        self.disk.sync_dir(self.dir)
+        self.env.disk.sync_dir(self.dir)
     }
 
     /// `BASE.torn-N` with the first N that is free.
     fn unused_name(&self, base: Offset) -> io::Result<String> {
-        let entries = self.disk.list(self.dir)?;
+        let entries = self.env.disk.list(self.dir)?;
         let taken = |name: &String| entries.iter().any(|entry| entry.name == *name);
         let mut names = (1u64..).map(|n| format!("{base:020}.torn-{n}"));
         names.find(|name| !taken(name)).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
@@ -269,15 +272,15 @@ impl Recovery<'_> {
 
     /// Writes an index anew. `false` if the disk is full: an index is worth no failed start.
     fn replace_index(&self, base: Offset, entries: &[IndexEntry]) -> io::Result<bool> {
-        let idx = segment::path(self.dir, base, "idx");
-        match index::replace(self.disk, &idx, entries) {
+        let idx = segment::path(self.dir, base, segment::IDX);
+        match index::replace(&*self.env.disk, &idx, entries) {
             Err(error) if error.kind() == io::ErrorKind::StorageFull => {
                 tracing::warn!(index = %idx.display(), %error, "no offset index; lookups walk the segment");
                 return Ok(false);
             }
             result => result?,
         }
-        self.metrics.indexes_rebuilt.inc();
+        self.env.metrics.indexes_rebuilt.inc();
         tracing::info!(index = %idx.display(), entries = entries.len(), "offset index rebuilt");
         Ok(true)
     }

@@ -141,6 +141,9 @@ pub(super) fn path(dir: &Path, base_offset: Offset, extension: &str) -> PathBuf 
 /// Extension of a segment's log file.
 pub(super) const WAL: &str = "wal";
 
+/// Extension of a segment's offset index.
+pub(super) const IDX: &str = "idx";
+
 /// Extension of a log file whose predecessor may not be durable yet: it is renamed to [`WAL`] once that is. So a power
 /// cut that loses the end of one segment never leaves the next one behind a hole.
 pub(super) const PROVISIONAL: &str = "wal.new";
