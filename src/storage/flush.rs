@@ -4,10 +4,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::checksums::{Checksums, Mark};
 use super::durability::Durability;
 use super::error::FlushError;
 use super::log::Log;
-use super::segment;
+use super::segment::{self, Segment};
 use super::writer::{Settling, Writer};
 use crate::model::Offset;
 
@@ -36,11 +37,11 @@ impl Log {
         if writer.is_clean() {
             return Ok(());
         }
-        let active = Arc::clone(&writer.active);
-        let (position, next_offset) = (writer.position, writer.next_offset);
+        let (active, sums) = (Arc::clone(&writer.active), writer.sums.clone());
+        let mark = writer.mark(self.env.clock.now_ns());
         let dir_dirty = std::mem::take(&mut writer.dir_dirty);
         drop(writer);
-        active.file.sync_data()?;
+        sync(&active, sums.as_deref(), mark)?;
         if dir_dirty && let Err(error) = self.env.disk.sync_dir(&self.dir) {
             self.writer.lock().dir_dirty = true;
             return Err(error);
@@ -48,14 +49,14 @@ impl Log {
         let mut writer = self.writer.lock();
         // Else it was rolled meanwhile, and the next flush comes to it.
         if Arc::ptr_eq(&writer.active, &active) {
-            writer.flushed = position;
+            writer.flushed = mark.position;
         }
         self.forget_settled(&mut writer);
         if self.options.durability == Durability::Always {
-            active.publish(position);
-            self.end_offset.store(next_offset, Ordering::Release);
+            active.publish(mark.position, mark.next_offset);
+            self.end_offset.store(mark.next_offset, Ordering::Release);
         }
-        self.flushed_offset.store(next_offset, Ordering::Release);
+        self.flushed_offset.store(mark.next_offset, Ordering::Release);
         Ok(())
     }
 
@@ -64,15 +65,24 @@ impl Log {
         // What is there now and no more: a log that rolls as fast as it settles must not keep the flusher for itself.
         let last = self.writer.lock().active.base_offset;
         loop {
-            let Some((sealed, end, next)) = self.writer.lock().first_unsynced() else { break };
+            let Some(unsynced) = self.writer.lock().first_unsynced() else { break };
+            let Settling { segment, sums, mark, .. } = unsynced.settling;
             // The length is the same; setting it gives back the space reserved behind it.
-            if let Err(error) = sealed.file.set_len(end) {
-                tracing::debug!(segment = sealed.base_offset, %error, "not trimmed");
+            if let Err(error) = segment.file.set_len(mark.position) {
+                tracing::debug!(segment = segment.base_offset, %error, "not trimmed");
             }
-            sealed.file.sync_data()?;
-            self.settle(next)?;
-            self.writer.lock().synced(sealed.base_offset);
-            if sealed.base_offset == last {
+            sync(&segment, sums.as_deref(), mark)?;
+            if let Some(error) = sums.and_then(|sums| sums.seal(mark.position).err()) {
+                tracing::debug!(segment = segment.base_offset, %error, "checksums not trimmed");
+            }
+            if let Some(next) = unsynced.next_sums {
+                // Before the log has its name: one that has it and no checksums is taken for somebody else's.
+                next.sync()?;
+                self.env.disk.sync_dir(&self.dir)?;
+            }
+            self.settle(unsynced.next_base)?;
+            self.writer.lock().synced(segment.base_offset);
+            if segment.base_offset == last {
                 break;
             }
         }
@@ -87,11 +97,11 @@ impl Log {
 
     /// Shows readers the whole of the sealed segments that are durable, names included.
     fn forget_settled(&self, writer: &mut Writer) {
-        while let Some(Settling { segment, end, .. }) =
+        while let Some(Settling { segment, mark, .. }) =
             writer.settling.pop_front_if(|settling| settling.synced)
         {
             if self.options.durability == Durability::Always {
-                segment.publish(end);
+                segment.publish(mark.position, mark.next_offset);
                 segment.seal();
             }
         }
@@ -107,9 +117,22 @@ impl Log {
         let writer = self.writer.lock();
         // The length is the same; setting it gives back the space reserved behind it.
         let trimmed = writer.active.file.set_len(writer.position);
-        if let Err(error) = trimmed.and_then(|()| writer.active.index.seal()) {
+        let trimmed = trimmed.and_then(|()| writer.active.index.seal());
+        let sums = writer.sums.as_ref();
+        let trimmed = trimmed.and_then(|()| sums.map_or(Ok(()), |sums| sums.seal(writer.position)));
+        if let Err(error) = trimmed {
             tracing::debug!(segment = writer.active.base_offset, %error, "not trimmed");
         }
         Ok(())
     }
+}
+
+/// Makes a segment durable up to `mark`, and then its checksums, which say so.
+fn sync(segment: &Segment, sums: Option<&Checksums>, mark: Mark) -> io::Result<()> {
+    segment.file.sync_data()?;
+    if let Some(sums) = sums {
+        sums.mark(mark);
+        sums.sync()?;
+    }
+    Ok(())
 }

@@ -1,19 +1,19 @@
 //! One partition's log: segments back to back, appended to at one end.
 
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
 use super::clock::Clock;
+use super::damage::BadRange;
 use super::disk::Disk;
 use super::durability::{Durability, OnCorruption};
 use super::error::{LocateError, OpenError};
 use super::file_slice::FileSlice;
-use super::recovery::Recovery;
-use super::segment::Segment;
+use super::recovery::{Recovered, Recovery};
+use super::segment::{self, Next, Segment};
 use super::writer::Writer;
 use crate::metrics::Metrics;
 use crate::model::Offset;
@@ -47,7 +47,7 @@ pub struct LogOptions {
 #[derive(Debug)]
 pub struct Log {
     pub(super) env: Environment,
-    pub(super) dir: PathBuf,
+    pub(super) dir: Arc<Path>,
     pub(super) options: LogOptions,
     pub(super) writer: Mutex<Writer>,
     pub(super) segments: RwLock<Vec<Arc<Segment>>>,
@@ -85,23 +85,25 @@ pub enum Fetch {
 impl Log {
     /// Opens the log in `dir`, which must exist, or begins a new one there. Recovers from an unclean end.
     pub fn open(env: Environment, dir: &Path, options: LogOptions) -> Result<Self, OpenError> {
-        let recovered = Recovery { env: &env, dir, options }.run()?;
-        let Some(active) = recovered.segments.last().map(Arc::clone) else {
-            return Err(OpenError::at(dir)(io::ErrorKind::NotFound.into()));
-        };
+        let dir: Arc<Path> = Arc::from(dir);
+        let Recovered { sealed, active } = Recovery { env: &env, dir: &dir, options }.run()?;
+        let (next_offset, read_only) = (active.next_offset, !active.whole);
+        let flushed_offset = if active.flushed == active.segment.end() { next_offset } else { 0 };
+        let writer = Writer::new(active);
+        let segments = sealed.into_iter().chain([Arc::clone(&writer.active)]).collect();
         let log = Self {
             env,
-            dir: dir.to_owned(),
+            dir,
             options,
-            writer: Mutex::new(Writer::new(active, recovered.next_offset)),
-            segments: RwLock::new(recovered.segments),
-            end_offset: AtomicU64::new(recovered.next_offset),
-            flushed_offset: AtomicU64::new(0),
-            failed: AtomicBool::new(recovered.read_only),
+            writer: Mutex::new(writer),
+            segments: RwLock::new(segments),
+            end_offset: AtomicU64::new(next_offset),
+            flushed_offset: AtomicU64::new(flushed_offset),
+            failed: AtomicBool::new(read_only),
             closed: AtomicBool::new(false),
             syncing: Mutex::new(()),
         };
-        if options.durability == Durability::Always && !recovered.read_only {
+        if options.durability == Durability::Always && !read_only {
             // What an earlier process wrote and did not flush is not shown before it is durable. A failure makes the
             // log read-only, and is told at the next flush.
             let _ = log.flush();
@@ -170,28 +172,61 @@ impl Log {
         loop {
             // In this order: once a segment is seen sealed, its end is final.
             let sealed = cursor.segment.is_sealed();
-            if let Some(slice) = cursor.segment.slice(cursor.position, max) {
-                return Fetch::Slice(slice);
+            match cursor.segment.next(cursor.position, max) {
+                Next::Slice(slice) => return Fetch::Slice(slice),
+                Next::Bad(bad) if self.may_skip(cursor, &bad) => {
+                    cursor.position = bad.positions.end;
+                    continue;
+                }
+                Next::Bad(_) => return Fetch::Damaged,
+                Next::Nothing => {}
             }
-            if !sealed {
-                return Fetch::Tail;
-            }
-            if cursor.segment.damaged {
-                return Fetch::Damaged;
-            }
-            if !self.skip_segment(cursor) {
+            if !sealed || !self.next_segment(cursor) {
                 return Fetch::Tail;
             }
         }
     }
 
-    /// Moves a cursor to the beginning of the next segment, over what is left of this one; false if there is none.
-    pub fn skip_segment(&self, cursor: &mut Cursor) -> bool {
+    /// Whether a reader goes on behind damaged records. Not in the middle of a frame: its peer would take what comes next
+    /// for the rest of it.
+    fn may_skip(&self, cursor: &Cursor, bad: &BadRange) -> bool {
+        let skips = self.options.on_corruption == OnCorruption::Skip
+            && cursor.position == bad.positions.start;
+        if skips {
+            self.env.metrics.damage_skipped.inc();
+            tracing::warn!(
+                segment = %cursor.segment.path(segment::WAL).display(), offsets = ?bad.offsets,
+                "a reader was moved past damaged records"
+            );
+        }
+        skips
+    }
+
+    /// Moves a cursor to the first record that can be believed behind the damage it stands at; false if there is none.
+    pub fn skip_damage(&self, cursor: &mut Cursor) -> bool {
+        if cursor.segment.bad_at(cursor.position).is_none() {
+            cursor.segment.meet_damage(cursor.position);
+        }
+        match cursor.segment.bad_at(cursor.position) {
+            Some(bad) if bad.positions.end > cursor.position => {
+                cursor.position = bad.positions.end;
+                true
+            }
+            _ => self.next_segment(cursor),
+        }
+    }
+
+    fn next_segment(&self, cursor: &mut Cursor) -> bool {
         match self.segment_after(cursor.segment.base_offset) {
             Some(segment) => *cursor = Cursor { segment, position: 0 },
             None => return false,
         }
         true
+    }
+
+    /// Records of the log that are damaged, as far as is known.
+    pub fn damage(&self) -> Vec<BadRange> {
+        self.segments.read().iter().flat_map(|segment| segment.bad_ranges()).collect()
     }
 
     fn segment_after(&self, base_offset: Offset) -> Option<Arc<Segment>> {

@@ -7,7 +7,11 @@
 //! (appending), `flush` (making it durable), `walk` (reading frames from a file), `recovery` (every start goes through
 //! it), [`DirLock`].
 
+mod checksums;
 mod clock;
+mod compare;
+mod crc;
+mod damage;
 mod dir_lock;
 mod disk;
 mod durability;
@@ -20,6 +24,7 @@ mod mmap;
 mod options;
 mod os_disk;
 mod recovery;
+mod scrub;
 mod segment;
 #[cfg(test)]
 pub(crate) mod sim_disk;
@@ -29,6 +34,7 @@ mod walk;
 mod writer;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use damage::BadRange;
 pub use dir_lock::{DataDirError, DirLock};
 pub use disk::{Disk, Entry, File, Map, Open};
 pub use durability::{Durability, OnCorruption};
@@ -37,4 +43,5 @@ pub use file_slice::FileSlice;
 pub use log::{Cursor, Environment, Fetch, Log, LogOptions};
 pub use options::Options;
 pub use os_disk::OsDisk;
+pub use scrub::Scrubbed;
 pub use writer::Appended;

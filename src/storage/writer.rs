@@ -5,12 +5,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::checksums::{BLOCK, Checksums, Mark};
 use super::disk::Open;
 use super::durability::Durability;
 use super::error::AppendError;
 use super::index::{IndexEntry, IndexPolicy, OffsetIndex};
 use super::log::Log;
-use super::segment::{self, Segment, SegmentState};
+use super::recovery::Active;
+use super::segment::{self, Segment, SegmentParts};
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
 use crate::record::Run;
@@ -27,6 +29,11 @@ pub(super) struct Writer {
     /// End of the active segment, in bytes.
     pub(super) position: u64,
     pub(super) next_offset: Offset,
+    /// The active segment's checksums; `None` if there was no space for their file: the next append begins a segment
+    /// that has some.
+    pub(super) sums: Option<Arc<Checksums>>,
+    /// Checksum of the last block so far.
+    tail: u32,
     policy: IndexPolicy,
     /// Index entries of the run being written; kept for its memory.
     entries: Vec<IndexEntry>,
@@ -46,13 +53,21 @@ pub(super) struct Writer {
 }
 
 /// A sealed segment on its way to the disk.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Settling {
     pub(super) segment: Arc<Segment>,
-    /// Its length for good, in bytes.
-    pub(super) end: u64,
+    pub(super) sums: Option<Arc<Checksums>>,
+    /// Its end.
+    pub(super) mark: Mark,
     /// Its bytes are durable and its successor has its name; the directory may not be flushed.
     pub(super) synced: bool,
+}
+
+/// A sealed segment that is not durable, and its successor.
+pub(super) struct Unsynced {
+    pub(super) settling: Settling,
+    pub(super) next_base: Offset,
+    pub(super) next_sums: Option<Arc<Checksums>>,
 }
 
 /// A run that was stored.
@@ -84,10 +99,12 @@ impl Log {
         let full = writer.position > 0 && writer.position + len > self.options.segment_bytes;
         if full || writer.must_roll {
             self.roll(&mut writer)?;
+        } else if writer.sums.is_none() {
+            self.begin_sums(&mut writer)?;
         }
         let next = writer.write(run, self.options.segment_bytes)?;
         if self.options.durability == Durability::Interval {
-            writer.active.publish(writer.position);
+            writer.active.publish(writer.position, next);
             self.end_offset.store(next, Ordering::Release);
         }
         Ok(Appended { first, next })
@@ -97,10 +114,10 @@ impl Log {
     /// order, and the new file has a provisional name until the old one is.
     fn roll(&self, writer: &mut Writer) -> Result<(), AppendError> {
         writer.must_roll = true;
-        let segment = self.create_segment(writer.next_offset)?;
+        let (segment, sums) = self.create_segment(writer.next_offset)?;
         // Readers that see the old segment sealed must find its successor.
         self.segments.write().push(Arc::clone(&segment));
-        let old = writer.switch_to(segment);
+        let old = writer.switch_to(segment, sums, self.env.clock.now_ns());
         if self.options.durability == Durability::Interval {
             // Else readers must not pass its end before they have been shown it: the flush seals it.
             old.seal();
@@ -111,41 +128,74 @@ impl Log {
         Ok(())
     }
 
-    fn create_segment(&self, base: Offset) -> io::Result<Arc<Segment>> {
+    fn create_segment(&self, base: Offset) -> io::Result<(Arc<Segment>, Arc<Checksums>)> {
         let disk = &*self.env.disk;
+        // Before the log: a log without checksums of its own is somebody else's, or lost them.
+        let sums = self.create_sums(base)?;
         let wal = segment::path(&self.dir, base, segment::PROVISIONAL);
         // A leftover of an earlier attempt holds nothing that was ever acked.
         let file = disk.open(&wal, Open::Truncate)?;
         let idx = segment::path(&self.dir, base, segment::IDX);
         disk.open(&idx, Open::Truncate)?;
         let index = OffsetIndex::open_active(disk, &idx, 0, self.options.segment_bytes)?;
-        let state = SegmentState { end: 0, sealed: false, damaged: false };
-        Ok(Arc::new(Segment::new(base, file, index, &state)))
+        let segment = Segment::new(SegmentParts {
+            base_offset: base,
+            dir: Arc::clone(&self.dir),
+            file,
+            index,
+            end: 0,
+            next_offset: base,
+            sealed: false,
+            metrics: Arc::clone(&self.env.metrics),
+        });
+        Ok((Arc::new(segment), sums))
+    }
+
+    fn create_sums(&self, base: Offset) -> io::Result<Arc<Checksums>> {
+        let path = segment::path(&self.dir, base, segment::SUM);
+        let (disk, now_ns) = (&*self.env.disk, self.env.clock.now_ns());
+        Ok(Arc::new(Checksums::create(disk, &path, base, now_ns, self.options.segment_bytes)?))
+    }
+
+    /// There was no space for the checksums of the active segment: perhaps there is now.
+    fn begin_sums(&self, writer: &mut Writer) -> Result<(), AppendError> {
+        if writer.position > 0 {
+            // What is there already has none. The next segment has.
+            return self.roll(writer);
+        }
+        writer.sums = Some(self.create_sums(writer.active.base_offset)?);
+        Ok(())
     }
 }
 
 impl Writer {
     /// Goes on at the end of the active segment.
-    pub(super) fn new(active: Arc<Segment>, next_offset: Offset) -> Self {
+    pub(super) fn new(active: Active) -> Self {
+        let Active { segment: active, sums, tail, next_offset, flushed, .. } = active;
         let position = active.end();
         Self {
             position,
             next_offset,
+            sums: sums.map(Arc::new),
+            tail,
             policy: IndexPolicy::after(&active.index),
             entries: Vec::new(),
             reserved: position,
-            flushed: 0,
-            dir_dirty: true,
+            flushed,
+            dir_dirty: flushed < position,
             settling: VecDeque::new(),
             must_roll: false,
             torn: false,
-            active,
+            active: Arc::new(active),
         }
     }
 
     /// Writes a run at the end of the active segment. Readers do not see it yet.
     fn write(&mut self, run: &mut Run<'_>, segment_bytes: u64) -> io::Result<Offset> {
-        let Self { active, position, policy, entries, .. } = self;
+        let Self { active, position, policy, entries, sums, tail, .. } = self;
+        let end = *position + run.bytes().len() as u64;
+        let sums = sums.as_ref().ok_or(io::ErrorKind::StorageFull)?;
+        sums.reserve(end)?;
         let before = *policy;
         entries.clear();
         let start = *position;
@@ -155,7 +205,6 @@ impl Writer {
                 entries.push(IndexEntry { offset, position });
             }
         });
-        let end = start + run.bytes().len() as u64;
         if end > self.reserved {
             let ahead = end + end.clamp(RESERVE_MIN, RESERVE_MAX);
             let until = ahead.min(segment_bytes).max(end);
@@ -176,6 +225,7 @@ impl Writer {
             }
             return Err(error);
         }
+        sums.extend(start, run.bytes(), tail);
         for entry in entries.drain(..) {
             active.index.push(entry);
         }
@@ -199,12 +249,21 @@ impl Writer {
         self.position == self.flushed && !self.dir_dirty
     }
 
-    /// The oldest sealed segment that is not durable, its length, and the base offset of the one after it.
-    pub(super) fn first_unsynced(&self) -> Option<(Arc<Segment>, u64, Offset)> {
+    /// The oldest sealed segment that is not durable, and the one after it.
+    pub(super) fn first_unsynced(&self) -> Option<Unsynced> {
         let number = self.settling.iter().position(|settling| !settling.synced)?;
-        let Settling { segment, end, .. } = self.settling.get(number)?;
-        let next = self.settling.get(number + 1).map_or(&self.active, |next| &next.segment);
-        Some((Arc::clone(segment), *end, next.base_offset))
+        let settling = self.settling.get(number)?.clone();
+        let (next, next_sums) = match self.settling.get(number + 1) {
+            Some(next) => (&next.segment, &next.sums),
+            None => (&self.active, &self.sums),
+        };
+        Some(Unsynced { settling, next_base: next.base_offset, next_sums: next_sums.clone() })
+    }
+
+    /// What a flush that begins now makes durable.
+    pub(super) fn mark(&self, at_ns: u64) -> Mark {
+        let partial = if self.position.is_multiple_of(BLOCK) { 0 } else { self.tail };
+        Mark { position: self.position, next_offset: self.next_offset, at_ns, partial }
     }
 
     /// Notes that a sealed segment is durable and its successor has its name.
@@ -216,15 +275,24 @@ impl Writer {
     }
 
     /// Goes on in a new segment; returns the old one, which is to be sealed.
-    fn switch_to(&mut self, segment: Arc<Segment>) -> Arc<Segment> {
-        let end = std::mem::take(&mut self.position);
+    fn switch_to(
+        &mut self,
+        segment: Arc<Segment>,
+        sums: Arc<Checksums>,
+        at_ns: u64,
+    ) -> Arc<Segment> {
+        let mark = self.mark(at_ns);
+        self.position = 0;
         self.reserved = 0;
         self.flushed = 0;
+        self.tail = 0;
         self.policy = IndexPolicy::default();
         self.dir_dirty = true;
         self.must_roll = false;
         let old = std::mem::replace(&mut self.active, segment);
-        self.settling.push_back(Settling { segment: Arc::clone(&old), end, synced: false });
+        let old_sums = self.sums.replace(sums);
+        let settling = Settling { segment: Arc::clone(&old), sums: old_sums, mark, synced: false };
+        self.settling.push_back(settling);
         old
     }
 }
