@@ -103,6 +103,7 @@ fn recover(config: &Config) -> Result<Broker, BrokerError> {
     let began = Instant::now();
     let broker = Broker::open(Parts {
         options: config.topics.clone(),
+        declared: config.topic.clone(),
         storage: config.storage.clone(),
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),

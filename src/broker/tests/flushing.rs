@@ -45,7 +45,7 @@ fn closing_flushes_everything_and_refuses_more() {
     broker.commit(key("g", "a", 0), &partitions[0], 1).unwrap();
     broker.close().unwrap();
     for partition in &partitions {
-        assert!(matches!(append(partition), Err(AppendError::ReadOnly)));
+        assert!(matches!(append(partition), Err(AppendError::Log(storage::AppendError::ReadOnly))));
     }
     assert!(broker.commit(key("g", "a", 0), &partitions[0], 0).is_err());
     let refused = broker.partition(&topic("new"), 0).unwrap_err();
@@ -89,7 +89,7 @@ fn a_failed_flush_is_reported_once_and_by_the_end() {
     disk.faults(|faults| faults.sync_error = true);
     append(&partition).unwrap();
     wait_for("the failure", || partition.is_read_only());
-    assert!(matches!(append(&partition), Err(AppendError::ReadOnly)));
+    assert!(matches!(append(&partition), Err(AppendError::Log(storage::AppendError::ReadOnly))));
     let error = broker.close().unwrap_err();
     assert_eq!(error.failed, 1);
     assert_eq!(broker.metrics().flush_errors.get(), 1);

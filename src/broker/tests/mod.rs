@@ -13,7 +13,7 @@ use crate::metrics::Metrics;
 use crate::model::{GroupName, PartitionId, TopicName, TopicPartition};
 use crate::record::{FrameBuilder, FrameLimits, Run};
 use crate::storage::sim_disk::SimDisk;
-use crate::storage::{self, AppendError, ManualClock};
+use crate::storage::{self, ManualClock};
 
 /// Data directory of the broker under test.
 const DATA: &str = "/data";
@@ -30,6 +30,7 @@ fn try_open(disk: &SimDisk, options: Options, flush_ms: u32) -> Result<Broker, B
     };
     Broker::open(Parts {
         options,
+        declared: Vec::new(),
         storage,
         disk: Arc::new(disk.clone()),
         clock: Arc::new(ManualClock::new(7)),
