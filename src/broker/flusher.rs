@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use super::partition::Partition;
 
@@ -91,13 +91,15 @@ impl FlushQueue {
                 return None;
             }
             if let Some(partition) = state.urgent.pop_front() {
-                return Some(self.leave_with(state, partition));
+                self.pass_on(&state);
+                return Some(partition);
             }
             let due = state.later.peek().map(|Reverse(first)| first.due);
             match due {
                 Some(due) if due <= Instant::now() => {
                     let Reverse(Timed { partition, .. }) = state.later.pop()?;
-                    return Some(self.leave_with(state, partition));
+                    self.pass_on(&state);
+                    return Some(partition);
                 }
                 Some(due) if !state.timed => {
                     state.timed = true;
@@ -114,15 +116,10 @@ impl FlushQueue {
     }
 
     /// A thread goes to work: another one takes over if there is more to be done or waited for.
-    fn leave_with(
-        &self,
-        state: MutexGuard<'_, State>,
-        partition: Arc<Partition>,
-    ) -> Arc<Partition> {
+    fn pass_on(&self, state: &State) {
         if !state.urgent.is_empty() || !state.timed && !state.later.is_empty() {
-            self.ring(&state);
+            self.ring(state);
         }
-        partition
     }
 
     fn stop(&self) {

@@ -54,6 +54,13 @@ pub struct Settled {
     pub failed: bool,
 }
 
+impl Settled {
+    /// Whether all of a run is stored.
+    pub fn covers(self, run: Appended) -> bool {
+        run.next <= self.until
+    }
+}
+
 impl Partition {
     pub(super) fn new(
         name: TopicPartition,
