@@ -45,6 +45,8 @@ pub(crate) struct Faults {
     pub(crate) sync_error: bool,
     /// There are no descriptors: a directory cannot be opened to be synced, and there is no room for more files.
     pub(crate) no_descriptors: bool,
+    /// Bytes that the file system says it has left; `None` for more than anybody needs.
+    pub(crate) free: Option<u64>,
 }
 
 /// The disk. Clones share it.
@@ -255,6 +257,10 @@ impl Disk for SimDisk {
             return Err(rustix::io::Errno::MFILE.into());
         }
         Ok(())
+    }
+
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
+        Ok(self.faults.lock().free.unwrap_or(u64::MAX))
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

@@ -185,6 +185,10 @@ impl Disk for Busy {
     fn has_room_for(&self, files: u64) -> io::Result<()> {
         self.disk.has_room_for(files)
     }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(path)
+    }
 }
 
 /// The flusher goes from one partition to the next: one that is written to faster than the disk can must not keep it.
