@@ -1,5 +1,6 @@
 //! One partition of a topic: its log, the readers that wait for more of it, and the producers that wait for the disk.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -14,7 +15,9 @@ use super::wake::{WaiterId, Waiters, Wake};
 use crate::metrics::Metrics;
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
-use crate::storage::{self, Appended, Cursor, Durability, Fetch, FlushError, LocateError, Log};
+use crate::storage::{
+    self, Appended, Cursor, Durability, Fetch, FlushError, LocateError, Log, Scrubbed,
+};
 
 /// What all partitions of a broker share.
 #[derive(Debug)]
@@ -200,6 +203,13 @@ impl Partition {
     /// Moves a reader past the damage it stands at; see [`Log::skip_damage`]. False if nothing is behind it.
     pub(super) fn skip_damage(&self, cursor: &mut Cursor) -> bool {
         self.log.skip_damage(cursor)
+    }
+
+    /// Compares what was flushed with its checksums; see [`Log::scrub`].
+    pub(super) fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> io::Result<Scrubbed> {
+        let found = self.log.scrub(pause)?;
+        self.shared.metrics.scrubbed_bytes.add(found.bytes);
+        Ok(found)
     }
 
     /// Parks a reader at the end. The reader must fetch once more afterwards.

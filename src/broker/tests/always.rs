@@ -65,7 +65,11 @@ fn what_is_appended_during_a_flush_shares_the_next_one() {
     let runs: Vec<_> = (0..500).map(|_| append(partition).unwrap()).collect();
     disk.open();
     wait_for("the last one", || is_stored(partition, runs[499]));
-    assert_eq!(disk.disk.syncs() - before, 2, "one for the first, one for all others");
+    assert_eq!(
+        disk.disk.syncs() - before,
+        2 * 2,
+        "a log and its checksums, once for the first, once for all others"
+    );
 }
 
 #[test]
@@ -96,7 +100,8 @@ fn appenders_that_wait_for_each_ack_share_flushes() {
         }
     });
     let (syncs, appends) = (disk.disk.syncs() - before, THREADS * APPENDS);
-    assert!(syncs * 4 < appends, "{syncs} syncs for {appends} appends");
+    // Each flush is two syncs.
+    assert!(syncs / 2 * 4 < appends, "{syncs} syncs for {appends} appends");
     assert!(!disk.met(), "a partition is flushed by one thread at a time");
 }
 
@@ -201,7 +206,6 @@ fn no_power_cut_takes_what_was_settled() {
 
 /// The log rolls twice while one flush makes sealed segments durable: that flush has not seen the last of them.
 #[test]
-#[ignore = "a flush settles the offset after all that was appended when it came to the active segment"]
 fn a_flush_settles_no_segment_that_was_sealed_behind_its_back() {
     let (disk, _broker, partitions) = slow(1);
     let partition = &partitions[0];
