@@ -8,7 +8,7 @@ use std::time::Duration;
 use parking_lot::{Mutex, RwLock};
 
 use super::error::{BrokerError, CloseError, CommitError, PartitionError, ScrubStopped};
-use super::flusher::{FlushQueue, Flusher};
+use super::flusher::Flusher;
 use super::health::{Health, Problem};
 use super::offsets::{OffsetKey, OffsetTable};
 use super::opener::{Created, Opener, Topics};
@@ -57,9 +57,9 @@ impl Broker {
     /// topics, and restores the committed offsets.
     pub fn open(parts: Parts) -> Result<Self, BrokerError> {
         let Parts { options, declared, storage, disk, clock, metrics } = parts;
-        let interval = Duration::from_millis(u64::from(storage.flush_interval_ms));
         let shared = Arc::new(Shared {
-            flush_queue: Arc::new(FlushQueue::new(interval)),
+            flush_queue: Arc::default(),
+            flush_interval: Duration::from_millis(u64::from(storage.flush_interval_ms)),
             space: Space::new(storage.min_free_mb),
             metrics: Arc::clone(&metrics),
         });

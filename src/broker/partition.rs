@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -23,6 +23,8 @@ use crate::storage::{
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) flush_queue: Arc<FlushQueue>,
+    /// Longest time that a record waits for the beginning of its flush, if the disk keeps up.
+    pub(super) flush_interval: Duration,
     pub(super) space: Space,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -178,7 +180,7 @@ impl Partition {
             return false;
         }
         let oldest = self.dirt.lock().oldest();
-        let most = self.shared.flush_queue.interval() * 2;
+        let most = self.shared.flush_interval * 2;
         oldest.is_some_and(|oldest| now.saturating_duration_since(oldest) > most)
     }
 
@@ -246,8 +248,10 @@ impl Partition {
         let since = self.dirt.lock().end(ended, Instant::now);
         match since {
             None => {}
-            // It would be postponed again at once.
-            Some(_) if ended == Ended::Postponed => self.queue_later(Instant::now()),
+            // Not at once: it would be postponed again.
+            Some(_) if ended == Ended::Postponed => {
+                self.queue_at(Instant::now() + self.shared.flush_interval);
+            }
             Some(since) => self.queue(since),
         }
         self.producers.wake_all();
@@ -265,20 +269,22 @@ impl Partition {
 
     /// Sees to it that a flusher comes by in time for what was appended at `since`.
     fn queue(self: &Arc<Self>, since: Instant) {
-        match self.log.durability() {
-            Durability::Interval => self.queue_later(since),
-            Durability::Always => self.shared.flush_queue.push_urgent(Arc::clone(self)),
-        }
+        self.queue_at(match self.log.durability() {
+            Durability::Interval => since + self.shared.flush_interval,
+            Durability::Always => since,
+        });
     }
 
-    fn queue_later(self: &Arc<Self>, since: Instant) {
-        self.shared.flush_queue.push_later(Arc::clone(self), since);
+    fn queue_at(self: &Arc<Self>, at: Instant) {
+        self.shared.flush_queue.push(Arc::clone(self), at);
     }
 
     /// Flushes for good; nothing can be appended afterwards.
     pub(super) fn close(&self) -> Result<(), FlushError> {
         let result = self.log.close();
         self.count(&result);
+        self.producers.wake_all();
+        self.readers.wake_all();
         result
     }
 

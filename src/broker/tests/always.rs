@@ -121,6 +121,43 @@ fn one_partitions_slow_disk_does_not_hold_up_the_others() {
     assert!(!disk.met());
 }
 
+/// More partitions than there are threads are dirty all the time: those of the other mode have their turn all the same.
+#[test]
+fn partitions_that_are_always_dirty_do_not_keep_the_others_from_the_disk() {
+    let disk = SlowDisk::default();
+    let mut parts = parts(Arc::new(disk.clone()));
+    parts.storage.flush_interval_ms = 20;
+    parts.declared = [("t", Durability::Always), ("other", Durability::Interval)]
+        .map(|(name, durability)| TopicOptions {
+            partitions: Some(if name == "t" { 12 } else { 1 }),
+            durability: Some(durability),
+            ..TopicOptions::named(topic(name))
+        })
+        .into();
+    let broker = Broker::open(parts).unwrap();
+    let busy: Vec<_> = (0..12).map(|id| broker.partition(&topic("t"), id).unwrap()).collect();
+    let other = broker.partition(&topic("other"), 0).unwrap();
+    disk.pause(Duration::from_millis(2));
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                for partition in &busy {
+                    append(partition).unwrap();
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let (bell, wake) = bell();
+        for _ in 0..5 {
+            append(&other).unwrap();
+            other.await_flush(&wake, WaiterId(1));
+            assert!(bell.wait(), "it never has its turn");
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+}
+
 #[test]
 fn a_failed_flush_answers_everybody() {
     let (disk, broker, partitions) = slow(2);
