@@ -160,13 +160,17 @@ impl OffsetIndex {
         self.len.fetch_min(len, Ordering::AcqRel);
     }
 
+    /// Appends the entries of a run, unless somebody has cut the file.
+    pub(super) fn push_all(&self, entries: impl ExactSizeIterator<Item = IndexEntry>) {
+        if entries.len() > 0 && self.map.is_whole() {
+            entries.for_each(|entry| self.push(entry));
+        }
+    }
+
     /// Appends an entry. An index that cannot grow (full disk) stays as it is: lookups only take longer.
     pub(super) fn push(&self, entry: IndexEntry) {
         let len = self.len.load(Ordering::Relaxed);
         let needed = (len + 1) * 2;
-        if !self.map.is_whole() {
-            return;
-        }
         if self.map.words().len() < needed {
             // Twice as much each time, at last the whole mapping: growing waits for the file system, and appends wait
             // for it.

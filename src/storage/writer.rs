@@ -226,9 +226,7 @@ impl Writer {
             return Err(error);
         }
         sums.extend(start, run.bytes(), tail);
-        for entry in entries.drain(..) {
-            active.index.push(entry);
-        }
+        active.index.push_all(entries.drain(..));
         self.position = end;
         self.next_offset = next;
         Ok(next)
