@@ -89,7 +89,7 @@ struct Held {
 }
 
 /// What may be missing after a fault.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Loss {
     Nothing,
     /// The end of a log, but nothing known before this moment, and nothing below these offsets.

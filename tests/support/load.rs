@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use hermitmq::record::{Check, FrameLimits, Frames, HEADER_LEN, check, wire};
 
+use super::journal::LARGEST;
 use super::raw::{COMMIT, CONSUME, PRODUCE, handshake};
 use super::{Frame, Journal, Place, Random, RawClient, Stamp, drain};
 
@@ -176,13 +177,18 @@ struct Producer {
 impl Producer {
     fn run(mut self) -> Vec<Acked> {
         let (sent, in_flight) = sync_channel(self.window);
-        let sender = self.client.split();
-        let (writer, usual, budget) = (self.writer, self.usual, self.budget);
-        let stop = Arc::clone(&self.stop);
-        let sending = std::thread::spawn(move || {
-            send_until_stopped(sender, writer, usual, budget, &stop, &sent)
-        });
+        let over = Arc::new(AtomicBool::new(false));
+        let sender = Sender {
+            client: self.client.split(),
+            writer: self.writer,
+            usual: self.usual,
+            budget: self.budget,
+            stop: Arc::clone(&self.stop),
+            over: Arc::clone(&over),
+        };
+        let sending = std::thread::spawn(move || sender.run(&sent));
         let acks = self.take_acks(&in_flight);
+        over.store(true, Ordering::Relaxed);
         drop(in_flight);
         drop(self.client);
         sending.join().unwrap();
@@ -203,34 +209,44 @@ impl Producer {
     }
 }
 
-fn send_until_stopped(
-    mut client: RawClient,
+/// The sending half of a producer.
+struct Sender {
+    client: RawClient,
     writer: u64,
     usual: u32,
-    mut budget: u64,
-    stop: &AtomicBool,
-    sent: &SyncSender<Stamp>,
-) {
-    let mut random = Random::from(writer);
-    let mut bytes = Vec::new();
-    for number in 0.. {
-        while budget == 0 && !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(1));
+    budget: u64,
+    stop: Arc<AtomicBool>,
+    /// No ack will come any more.
+    over: Arc<AtomicBool>,
+}
+
+impl Sender {
+    fn run(mut self, sent: &SyncSender<Stamp>) {
+        let mut random = Random::from(self.writer);
+        let mut bytes = Vec::new();
+        for number in 0.. {
+            while self.budget == 0 && !self.is_done() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            if self.is_done() {
+                break;
+            }
+            let longest = if random.below(50) == 0 { LARGEST } else { self.usual };
+            let len = u32::try_from(random.below(u64::from(longest))).unwrap();
+            let stamp = Stamp { writer: self.writer, number, len };
+            bytes.clear();
+            stamp.write(&mut bytes);
+            if sent.send(stamp).is_err() || !self.client.try_send(&bytes) {
+                return;
+            }
+            self.budget = self.budget.saturating_sub(bytes.len() as u64);
         }
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let longest = if random.below(50) == 0 { super::journal::LARGEST } else { usual };
-        let len = u32::try_from(random.below(u64::from(longest))).unwrap();
-        let stamp = Stamp { writer, number, len };
-        bytes.clear();
-        stamp.write(&mut bytes);
-        if sent.send(stamp).is_err() || !client.try_send(&bytes) {
-            return;
-        }
-        budget = budget.saturating_sub(bytes.len() as u64);
+        self.client.try_finish_sending();
     }
-    client.try_finish_sending();
+
+    fn is_done(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.over.load(Ordering::Relaxed)
+    }
 }
 
 /// Commits the end of what was acked, again and again.
