@@ -7,13 +7,12 @@
 
 mod support;
 
-use std::collections::HashMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use support::{
     Broker, Commits, Journal, Load, Loss, Place, Plan, Random, Start, VOLUME_TOOLS, Volume,
-    assert_group_resumes, listing, privileged, rounds,
+    assert_group_resumes, durable_ends, privileged, rounds,
 };
 
 const FLUSH_INTERVAL: Duration = Duration::from_millis(20);
@@ -39,21 +38,6 @@ fn start(data: &Path) -> Start {
 
 fn place(topic: &str, partition: u32) -> Place {
     (topic.to_owned(), partition)
-}
-
-/// Where each log was durable up to, by the names of its files: a segment gets its name for good once the one before it
-/// has been flushed.
-fn durable(data: &Path, places: &[Place]) -> HashMap<Place, u64> {
-    let flushed = |place: &Place| {
-        let names = listing(&data.join(format!("{}_{}", place.0, place.1)));
-        let bases = names.iter().filter_map(|name| name.strip_suffix(".wal")?.parse().ok());
-        (place.clone(), bases.max().unwrap_or(0))
-    };
-    places
-        .iter()
-        .filter(|(topic, n)| data.join(format!("{topic}_{n}")).exists())
-        .map(flushed)
-        .collect()
 }
 
 struct Cuts {
@@ -110,7 +94,7 @@ impl Cuts {
         }
         let load = self.load(&broker, round);
         std::thread::sleep(Duration::from_millis(5 + self.random.below(100)));
-        let durable = durable(&data, &self.journal.places());
+        let durable = durable_ends(&data, &self.journal.places());
         let known_before = Instant::now().checked_sub(2 * FLUSH_INTERVAL + PATIENCE).unwrap();
         self.volume.cut();
         std::thread::sleep(Duration::from_millis(self.random.below(10)));

@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Instant;
 
 use hermitmq::record::{FrameBuilder, wire};
 
-use super::{Frame, Random, RawClient, assert_offsets_follow, drain};
+use super::{Frame, Random, RawClient, assert_offsets_follow, drain, listing};
 
 /// Longest payload of a stamped record.
 pub const LARGEST: u32 = 64 << 10;
@@ -97,6 +98,19 @@ pub enum Loss {
         known_before: Instant,
         durable: HashMap<Place, u64>,
     },
+}
+
+/// Where each log in a data directory is durable up to, by the names of its files: a segment gets its name for good once
+/// the one before it has been flushed.
+pub fn durable_ends(data: &Path, places: &[Place]) -> HashMap<Place, u64> {
+    let mut ends = HashMap::new();
+    for place in places {
+        let dir = data.join(format!("{}_{}", place.0, place.1));
+        let names = if dir.exists() { listing(&dir) } else { Vec::new() };
+        let bases = names.iter().filter_map(|name| name.strip_suffix(".wal")?.parse().ok());
+        ends.insert(place.clone(), bases.max().unwrap_or(0));
+    }
+    ends
 }
 
 /// Records that a client has heard of, by an ack or as a consumer, and who wrote where.

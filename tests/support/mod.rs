@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 pub use broker::{Broker, Ended, LogLine, Start, exe, hermitmq, run_to_end};
 pub use inject::{INJECT_TOOLS, Tracer, inject};
-pub use journal::{Journal, Loss, Place, Stamp};
+pub use journal::{Journal, Loss, Place, Stamp, durable_ends};
 pub use load::{Commits, GROUP, Load, Outcome, Plan, assert_group_resumes};
 pub use raw::{
     COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
