@@ -13,7 +13,9 @@ use hermitmq::metrics::Metrics;
 use hermitmq::model::{GroupName, TopicName};
 use hermitmq::protocol::{Request, parse};
 use hermitmq::record::{FrameBuilder, FrameLimits, Run, scan};
-use hermitmq::storage::{self, Log, OsDisk, SystemClock};
+use hermitmq::storage::{
+    self, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, SystemClock,
+};
 
 const LIMITS: FrameLimits = FrameLimits::STORED;
 const RUN: usize = 256 * 1024;
@@ -50,7 +52,17 @@ fn scanning(c: &mut Criterion) {
 }
 
 fn log(dir: &std::path::Path) -> Log {
-    Log::open(Arc::new(OsDisk), dir, SEGMENT, &Metrics::default()).unwrap()
+    let env = Environment {
+        disk: Arc::new(OsDisk),
+        clock: Arc::new(SystemClock),
+        metrics: Arc::new(Metrics::default()),
+    };
+    let options = LogOptions {
+        segment_bytes: SEGMENT,
+        durability: Durability::Interval,
+        on_corruption: OnCorruption::Disconnect,
+    };
+    Log::open(env, dir, options).unwrap()
 }
 
 fn appending(c: &mut Criterion) {

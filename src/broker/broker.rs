@@ -17,7 +17,9 @@ use super::partition::Partition;
 use super::restore;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
-use crate::storage::{self, Clock, Disk, Log, OpenError};
+use crate::storage::{
+    self, Clock, Disk, Durability, Environment, Log, LogOptions, OnCorruption, OpenError,
+};
 
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -33,17 +35,12 @@ type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
 #[derive(Debug)]
 pub struct Broker {
     options: Options,
-    data_dir: PathBuf,
-    segment_bytes: u64,
-    disk: Arc<dyn Disk>,
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
+    opener: Opener,
     topics: RwLock<HashMap<TopicName, Partitions>>,
     /// Held while a topic is created, so that `topics` is not locked during disk work.
     create: Mutex<Created>,
     table: OffsetTable,
     offsets_log: Arc<Partition>,
-    flush_queue: Arc<FlushQueue>,
     flusher: Mutex<Option<Flusher>>,
 }
 
@@ -78,41 +75,40 @@ impl Broker {
         let flush_queue = Arc::new(FlushQueue::default());
         let opener = Opener {
             data_dir: storage.data_dir.clone(),
-            segment_bytes: u64::from(storage.max_segment_mb) * limits::MIB,
-            disk: Arc::clone(&disk),
-            metrics: Arc::clone(&metrics),
+            log_options: LogOptions {
+                segment_bytes: u64::from(storage.max_segment_mb) * limits::MIB,
+                durability: Durability::Interval,
+                on_corruption: OnCorruption::Disconnect,
+            },
+            env: Environment { disk, clock, metrics },
             flush_queue: Arc::clone(&flush_queue),
         };
         let (mut topics, mut created) = opener.existing()?;
         let offsets_log = opener.offsets_topic(&mut topics, &mut created)?;
         let table = OffsetTable::new();
-        restore::restore(&offsets_log, &table, &metrics)?;
+        restore::restore(&offsets_log, &table, &opener.env.metrics)?;
         let end = |name: &TopicPartition| {
             Some(topics.get(&name.topic)?.get(&name.partition)?.end_offset())
         };
-        restore::clamp(&offsets_log, &table, &metrics, clock.now_ns(), end);
+        let now_ns = opener.env.clock.now_ns();
+        restore::clamp(&offsets_log, &table, &opener.env.metrics, now_ns, end);
         let interval = Duration::from_millis(u64::from(storage.flush_interval_ms));
         let flusher =
             Flusher::start(Arc::clone(&flush_queue), interval).map_err(BrokerError::Thread)?;
         Ok(Self {
             options,
-            data_dir: opener.data_dir,
-            segment_bytes: opener.segment_bytes,
-            disk,
-            clock,
-            metrics,
+            opener,
             topics: RwLock::new(topics),
             create: Mutex::new(created),
             table,
             offsets_log,
-            flush_queue,
             flusher: Mutex::new(Some(flusher)),
         })
     }
 
     /// The instruments.
     pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
+        &self.opener.env.metrics
     }
 
     /// Number of topics, without the broker's own.
@@ -180,24 +176,21 @@ impl Broker {
             });
         }
         if created.closed {
-            let (path, source) = (self.data_dir.clone(), io::Error::other("the broker is closed"));
+            let (path, source) =
+                (self.opener.data_dir.clone(), io::Error::other("the broker is closed"));
             return Err(OpenError { path, source }.into());
         }
         let max = self.options.max_partitions;
         if created.partitions + partitions as usize > max as usize {
             return Err(PartitionError::LimitReached { partitions, max });
         }
-        let opener = Opener {
-            data_dir: self.data_dir.clone(),
-            segment_bytes: self.segment_bytes,
-            disk: Arc::clone(&self.disk),
-            metrics: Arc::clone(&self.metrics),
-            flush_queue: Arc::clone(&self.flush_queue),
-        };
+        let opener = &self.opener;
         // Before anything is on the disk: what is there is opened at the next start, which must not run out.
-        self.disk
+        self.opener
+            .env
+            .disk
             .has_room_for(FILES_PER_PARTITION * u64::from(partitions))
-            .map_err(|source| OpenError { path: self.data_dir.clone(), source })?;
+            .map_err(|source| OpenError { path: self.opener.data_dir.clone(), source })?;
         let opened = opener.create(topic, 0..partitions, created)?;
         self.topics.write().insert(topic.clone(), opened);
         tracing::info!(%topic, partitions, "topic created on demand");
@@ -223,15 +216,15 @@ impl Broker {
             end = partition.settled_end_offset();
         }
         if offset > end && offset != Offset::MAX {
-            self.metrics.commits_clamped.inc();
+            self.opener.env.metrics.commits_clamped.inc();
             tracing::warn!(
                 group = %key.group, partition = %key.partition, offset, end,
                 "commit beyond the log end, clamped to it"
             );
         }
         let offset = offset.min(end);
-        self.table.store(&self.offsets_log, key, offset, self.clock.now_ns())?;
-        self.metrics.commits.inc();
+        self.table.store(&self.offsets_log, key, offset, self.opener.env.clock.now_ns())?;
+        self.opener.env.metrics.commits.inc();
         Ok(offset)
     }
 
@@ -250,17 +243,17 @@ impl Broker {
 }
 
 /// Opens partitions.
+#[derive(Debug)]
 struct Opener {
     data_dir: PathBuf,
-    segment_bytes: u64,
-    disk: Arc<dyn Disk>,
-    metrics: Arc<Metrics>,
+    log_options: LogOptions,
+    env: Environment,
     flush_queue: Arc<FlushQueue>,
 }
 
 impl Opener {
     fn existing(&self) -> Result<(HashMap<TopicName, Partitions>, Created), BrokerError> {
-        let found = catalog::discover(&*self.disk, &self.data_dir)
+        let found = catalog::discover(&*self.env.disk, &self.data_dir)
             .map_err(|source| BrokerError::DataDir { path: self.data_dir.clone(), source })?;
         for name in &found.strangers {
             tracing::info!(dir = name, "not a partition, left alone");
@@ -309,9 +302,9 @@ impl Opener {
         for partition in ids.clone() {
             let name = TopicPartition { topic: topic.clone(), partition };
             let dir = partition_dir(&self.data_dir, &name);
-            self.disk.create_dir(&dir).map_err(|source| failed(&dir, source))?;
+            self.env.disk.create_dir(&dir).map_err(|source| failed(&dir, source))?;
         }
-        self.disk.sync_dir(&self.data_dir).map_err(|source| failed(&self.data_dir, source))?;
+        self.env.disk.sync_dir(&self.data_dir).map_err(|source| failed(&self.data_dir, source))?;
         self.open(topic, ids, created)
     }
 
@@ -325,7 +318,7 @@ impl Opener {
         for partition in ids {
             let name = TopicPartition { topic: topic.clone(), partition };
             let dir = partition_dir(&self.data_dir, &name);
-            let log = Log::open(Arc::clone(&self.disk), &dir, self.segment_bytes, &self.metrics)?;
+            let log = Log::open(self.env.clone(), &dir, self.log_options)?;
             logs.push((name, log));
         }
         // Counted, and queued for the flusher, only once all of them are open.
@@ -333,7 +326,7 @@ impl Opener {
             let ordinal = created.partitions;
             created.partitions += 1;
             let queue = Arc::clone(&self.flush_queue);
-            let metrics = Arc::clone(&self.metrics);
+            let metrics = Arc::clone(&self.env.metrics);
             (name.partition, Partition::new(name, ordinal, log, queue, metrics))
         });
         Ok(opened.collect())

@@ -130,9 +130,9 @@ impl Partition {
         self.log.fetch(cursor, max)
     }
 
-    /// Moves a reader to the next segment, over damage; see [`Log::skip_segment`].
-    pub(super) fn skip_segment(&self, cursor: &mut Cursor) -> bool {
-        self.log.skip_segment(cursor)
+    /// Moves a reader past the damage it stands at; see [`Log::skip_damage`]. False if nothing is behind it.
+    pub(super) fn skip_damage(&self, cursor: &mut Cursor) -> bool {
+        self.log.skip_damage(cursor)
     }
 
     /// Parks a reader at the end. The reader must fetch once more afterwards.

@@ -150,6 +150,12 @@ pub struct Metrics {
     pub indexes_rebuilt: Counter,
     /// Places where offsets are missing between two segments.
     pub offset_gaps: Counter,
-    /// Segments found damaged before their end.
+    /// Segments in which damage was found.
     pub segments_damaged: Counter,
+    /// Bytes of records that are not served because they are damaged.
+    pub damaged_bytes: Counter,
+    /// Times that a reader was moved past damaged records.
+    pub damage_skipped: Counter,
+    /// Files of checksums made anew from their log.
+    pub checksums_rebuilt: Counter,
 }

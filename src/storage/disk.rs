@@ -71,6 +71,8 @@ pub trait File: Debug + Send + Sync {
     }
     /// Says that these bytes will be read soon. A hint.
     fn will_read(&self, _position: u64, _len: u64) {}
+    /// Lets go of what memory holds of these bytes, as far as the disk has them too: the next read asks the disk.
+    fn forget(&self, _position: u64, _len: u64) {}
     /// The descriptor, for `sendfile`; `None` where there is none (a simulated disk).
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 

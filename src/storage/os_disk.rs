@@ -116,6 +116,12 @@ impl File for OsFile {
         let _ = rustix::fs::fadvise(&self.0, position, len, rustix::fs::Advice::WillNeed);
     }
 
+    #[cfg(target_os = "linux")]
+    fn forget(&self, position: u64, len: u64) {
+        let len = std::num::NonZeroU64::new(len);
+        let _ = rustix::fs::fadvise(&self.0, position, len, rustix::fs::Advice::DontNeed);
+    }
+
     fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
         Ok(Box::new(FileMap::new(&self.0, capacity)?))
     }

@@ -65,14 +65,17 @@ impl Inode {
     pub(super) fn crashed(&mut self, seed: &mut Seeded) -> Self {
         self.absorb();
         let mut bytes = self.durable.clone();
+        // Either they came in order and the power went in between, or they came as they liked.
+        let in_order = seed.coin();
         let kept = seed.below(self.writes.len() + 1);
-        for write in &self.writes[..kept] {
-            apply(&mut bytes, write, usize::MAX);
-        }
-        if let Some(write @ Write::At(_, data)) = self.writes.get(kept)
-            && seed.coin()
-        {
-            apply(&mut bytes, write, seed.below(data.len()));
+        for (number, write) in self.writes.iter().enumerate() {
+            let whole = if in_order { number < kept } else { seed.coin() };
+            let torn = if in_order { number == kept } else { !whole } && seed.coin();
+            match write {
+                _ if whole => apply(&mut bytes, write, usize::MAX),
+                Write::At(_, data) if torn => apply(&mut bytes, write, seed.below(data.len())),
+                _ => {}
+            }
         }
         if self.words.is_some() {
             for (kept, stored) in bytes.chunks_exact_mut(WORD).zip(self.bytes.chunks_exact(WORD)) {
