@@ -25,9 +25,6 @@ pub use volume::{Ballast, VOLUME_TOOLS, Volume, privileged};
 /// How long anything may take before a test gives up. No test measures time; this only ends a hang.
 pub const HANG: Duration = Duration::from_secs(30);
 
-/// Whether the log has checksums. Until it has, what a disk damages inside a key or payload is not noticed.
-pub const CHECKSUMS: bool = false;
-
 /// A scratch directory, and the data directory in it (not created yet).
 pub fn scratch() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::Builder::new().prefix("hermitmq-test-").tempdir().unwrap();
