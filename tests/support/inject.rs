@@ -1,6 +1,7 @@
 //! Faults at a system call, through strace.
 
 use std::ffi::OsString;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,13 @@ pub fn inject(what: &str) -> Vec<OsString> {
     let inject = format!("inject={what}");
     let args = ["strace", "-D", "-f", "-qqq", "-o", "/dev/null", "-e"];
     args.into_iter().chain([trace.as_str(), "-e", &inject]).map(OsString::from).collect()
+}
+
+/// As [`inject`], for calls on this file alone.
+pub fn inject_on(file: &Path, what: &str) -> Vec<OsString> {
+    let mut command = inject(what);
+    command.extend([OsString::from("-P"), file.as_os_str().to_owned()]);
+    command
 }
 
 /// strace on a broker that runs already: counts begin now. Ends with the broker.

@@ -11,6 +11,7 @@ use std::time::Instant;
 
 use hermitmq::record::{FrameBuilder, wire};
 
+use super::raw::{PRODUCE, handshake};
 use super::{Frame, Random, RawClient, assert_offsets_follow, drain, listing};
 
 /// Longest payload of a stamped record.
@@ -137,14 +138,21 @@ impl Journal {
 
     /// Appends a record on a connection of its own, and waits until it is stored. Returns its offset.
     pub fn append(&mut self, addr: SocketAddr, place: &Place) -> u64 {
+        self.try_append(addr, place).unwrap_or_else(|| panic!("{place:?} takes no record"))
+    }
+
+    /// As [`Journal::append`]; `None` if it is not stored.
+    pub fn try_append(&mut self, addr: SocketAddr, place: &Place) -> Option<u64> {
         let writer = u64::MAX - self.writers.len() as u64;
         self.writer(writer, place);
         let stamp = Stamp { writer, number: 0, len: 100 };
         let mut bytes = Vec::new();
         stamp.write(&mut bytes);
-        let offset = RawClient::produce(addr, &place.0, place.1).append(&bytes);
+        let mut client = RawClient::try_begin(addr, &handshake(PRODUCE, &[&place.0], place.1))?;
+        let acked = client.try_send(&bytes).then(|| client.try_read_ack()).flatten();
+        let offset = acked.filter(|ack| ack.code == 0)?.offset;
         self.hold(place, offset, stamp, Instant::now());
-        offset
+        Some(offset)
     }
 
     /// Records that must be there.
