@@ -51,6 +51,9 @@ pub const SEGMENT_MB_MAX: u32 = 64 * 1024;
 /// Largest segment by default, in MiB (as in the original's shipped configuration).
 pub const SEGMENT_MB_DEFAULT: u32 = 1024;
 
+/// Free disk space below which no record is appended by default, in MiB.
+pub const MIN_FREE_MB_DEFAULT: u32 = 64;
+
 /// Log bytes between two entries of the offset index.
 pub const INDEX_INTERVAL_BYTES: u64 = 4096;
 

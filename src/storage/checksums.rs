@@ -34,6 +34,8 @@ const HAS_BAD: usize = 4;
 const BAD: u64 = 0x8000;
 /// Where the two marks stand, in words.
 const MARKS: [usize; 2] = [8, 16];
+/// Where it is written that a mark is durable with all it speaks for. On the disk later than the mark, or never.
+const CONFIRMED: usize = 24;
 /// Words before those of the blocks.
 const HEADER_WORDS: usize = 64;
 /// Words by which the file grows at first.
@@ -213,14 +215,18 @@ impl Checksums {
     }
 
     /// Writes down how far the log is durable, as soon as the next [`Checksums::sync`] is done.
-    pub(super) fn mark(&self, mark: Mark) {
-        let latest = self.whole_marks();
+    fn mark(&self, mark: Mark) {
+        let latest = self.whole_marks(&MARKS);
         let from = latest.first().map_or(0, |(_, found, _)| found.position);
         // Not over the last one that counts.
         let slot = match latest.first() {
             Some((slot, ..)) if *slot == MARKS[0] => MARKS[1],
             _ => MARKS[0],
         };
+        self.write_mark(slot, &mark, from);
+    }
+
+    fn write_mark(&self, slot: usize, mark: &Mark, from: u64) {
         let words = self.words_crc(from, mark.position);
         let mut fields = [
             mark.position,
@@ -236,10 +242,22 @@ impl Checksums {
         }
     }
 
+    /// Makes checksums and a mark durable. Waits for the disk.
+    pub(super) fn sync_with(&self, mark: Mark) -> io::Result<()> {
+        self.mark(mark);
+        self.sync()?;
+        // From now on, checksums that are missing are not late but lost.
+        self.write_mark(CONFIRMED, &mark, mark.position);
+        Ok(())
+    }
+
     /// How far the log is durable.
     pub(super) fn marked(&self) -> Marked {
-        let mut damaged = false;
-        for (_, mark, fields) in self.whole_marks() {
+        // One of the two may be half-written, not both, and not the first after one was confirmed.
+        let there = |slot: usize| (0..MARK_WORDS).any(|n| self.get_word(slot + n) != 0);
+        let once_whole = MARKS.into_iter().all(there) || there(CONFIRMED);
+        let mut damaged = once_whole && self.whole_marks(&MARKS).is_empty();
+        for (_, mark, fields) in self.whole_marks(&[CONFIRMED, MARKS[0], MARKS[1]]) {
             let words = u32::try_from(fields[4] & u64::from(u32::MAX)).unwrap_or(0);
             if self.words_crc(fields[3], mark.position) == words {
                 return Marked::Upto(mark);
@@ -255,9 +273,9 @@ impl Checksums {
     }
 
     /// The marks that were written whole, the furthest first, with their fields.
-    fn whole_marks(&self) -> Vec<(usize, Mark, [u64; MARK_WORDS])> {
-        let mut marks = Vec::with_capacity(MARKS.len());
-        for slot in MARKS {
+    fn whole_marks(&self, slots: &[usize]) -> Vec<(usize, Mark, [u64; MARK_WORDS])> {
+        let mut marks = Vec::with_capacity(slots.len());
+        for &slot in slots {
             let fields: [u64; MARK_WORDS] = std::array::from_fn(|n| self.get_word(slot + n));
             if fields[5] != u64::from(mark_check(self.base, &fields)) || fields[3] > fields[0] {
                 continue;
@@ -272,7 +290,7 @@ impl Checksums {
 
     /// Drops marks that do not count: what they speak of was lost, and will be written anew.
     pub(super) fn drop_other_marks(&self, counts: &Mark) {
-        for (slot, mark, _) in self.whole_marks() {
+        for (slot, mark, _) in self.whole_marks(&[CONFIRMED, MARKS[0], MARKS[1]]) {
             if mark != *counts {
                 (0..MARK_WORDS).for_each(|n| self.set(slot + n, 0));
             }
@@ -280,9 +298,10 @@ impl Checksums {
     }
 
     /// Writes the furthest mark once more, for words that were made anew.
-    pub(super) fn mark_again(&self) {
-        if let Some((_, mark, _)) = self.whole_marks().first() {
-            self.mark(*mark);
+    pub(super) fn mark_again(&self) -> io::Result<()> {
+        match self.whole_marks(&MARKS).first() {
+            Some((_, mark, _)) => self.sync_with(*mark),
+            None => Ok(()),
         }
     }
 
@@ -298,7 +317,7 @@ impl Checksums {
         })
     }
 
-    /// Makes checksums and marks durable. Waits for the disk.
+    /// Makes what is there durable. Waits for the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }

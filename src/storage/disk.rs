@@ -43,6 +43,8 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Whether this many more files can be kept open and enough descriptors are left for everything else.
     fn has_room_for(&self, files: u64) -> io::Result<()>;
+    /// Bytes that the file system of `path` has left for this process.
+    fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
 /// An open file. All positions and lengths are in bytes.

@@ -131,8 +131,7 @@ impl Log {
 fn sync(segment: &Segment, sums: Option<&Checksums>, mark: Mark) -> io::Result<()> {
     segment.file.sync_data()?;
     if let Some(sums) = sums {
-        sums.mark(mark);
-        sums.sync()?;
+        sums.sync_with(mark)?;
     }
     Ok(())
 }

@@ -65,6 +65,11 @@ impl Disk for OsDisk {
             Err(rustix::io::Errno::MFILE.into())
         }
     }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(path)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// A quarter of the descriptors is kept for connections, flushes and new segments.

@@ -55,7 +55,9 @@ pub(in crate::storage) fn build(
         sums.put_bad(bad.positions.start / BLOCK);
     }
     let (position, next_offset) = (what.end, what.next_offset);
-    sums.mark(Mark { position, next_offset, at_ns, partial: super::partial(position, tail) });
+    let partial = super::partial(position, tail);
+    sums.sync_with(Mark { position, next_offset, at_ns, partial })?;
+    // The confirmation too.
     sums.sync()?;
     disk.rename(&temporary, &path)?;
     disk.sync_dir(what.dir)?;
