@@ -19,6 +19,7 @@ fn start(data: &Path) -> Start {
     Start::on(data)
         .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1)
         .env("HERMITMQ_STORAGE__FLUSH_INTERVAL_MS", 20)
+        .env("HERMITMQ_STORAGE__MIN_FREE_MB", 0)
         .env("HERMITMQ_TOPICS__DEFAULT_PARTITIONS", 1)
 }
 

@@ -25,6 +25,7 @@ fn start(data: &Path, segment_mb: u64) -> Start {
     Start::on(data)
         .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", segment_mb)
         .env("HERMITMQ_STORAGE__FLUSH_INTERVAL_MS", 20)
+        .env("HERMITMQ_STORAGE__MIN_FREE_MB", 0)
         .env("HERMITMQ_TOPICS__DEFAULT_PARTITIONS", 2)
         .env("HERMITMQ_SERVER__REACTORS", 2)
 }

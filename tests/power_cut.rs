@@ -26,12 +26,15 @@ const BLOCK: u64 = 5;
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Durability {
     Interval,
+    Always,
 }
 
-fn start(data: &Path) -> Start {
+fn start(data: &Path, durability: Durability) -> Start {
     Start::on(data)
+        .env("HERMITMQ_STORAGE__DURABILITY", format!("{durability:?}").to_lowercase())
         .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1)
         .env("HERMITMQ_STORAGE__FLUSH_INTERVAL_MS", FLUSH_INTERVAL.as_millis())
+        .env("HERMITMQ_STORAGE__MIN_FREE_MB", 0)
         .env("HERMITMQ_TOPICS__DEFAULT_PARTITIONS", 2)
         .env("HERMITMQ_SERVER__REACTORS", 2)
 }
@@ -56,18 +59,22 @@ impl Cuts {
         let producers =
             vec![first.clone(), first.clone(), place("orders", 1), place("events", 0), new];
         Plan {
-            producers,
-            watched: Vec::new(),
+            // What a consumer has seen is durable: nothing that it was sent disappears.
+            watched: if self.durability == Durability::Always {
+                producers[..2].to_vec()
+            } else {
+                Vec::new()
+            },
             committed: vec![first],
+            producers,
             usual: 4000,
             // Five rounds of it fit the volume.
             budget: 3 << 20,
         }
     }
 
-    fn load(&mut self, broker: &Broker, round: u64) -> Load {
-        let plan = self.plan(round);
-        Load::start(broker.addr(), &plan, self.random.next(), &mut self.journal)
+    fn load(&mut self, broker: &Broker, plan: &Plan) -> Load {
+        Load::start(broker.addr(), plan, self.random.next(), &mut self.journal)
     }
 
     fn finish(&mut self, load: Load) {
@@ -81,18 +88,19 @@ impl Cuts {
     /// Loads the broker, cuts the power and looks at what is there.
     fn round(&mut self, round: u64) {
         let data = self.volume.data();
-        let broker = start(&data).run();
+        let broker = start(&data, self.durability).run();
         // Now and then time for everything to become durable, between two loads.
         let mut kept = None;
         if round.is_multiple_of(8) {
-            let load = self.load(&broker, round);
+            // A consumer would wait for more.
+            let load = self.load(&broker, &Plan { watched: Vec::new(), ..self.plan(round) });
             std::thread::sleep(Duration::from_millis(50));
             load.stop();
             self.finish(load);
             kept = self.commits.answered;
             std::thread::sleep(2 * FLUSH_INTERVAL + PATIENCE);
         }
-        let load = self.load(&broker, round);
+        let load = self.load(&broker, &self.plan(round));
         std::thread::sleep(Duration::from_millis(5 + self.random.below(100)));
         let durable = durable_ends(&data, &self.journal.places());
         let known_before = Instant::now().checked_sub(2 * FLUSH_INTERVAL + PATIENCE).unwrap();
@@ -106,6 +114,7 @@ impl Cuts {
         }
         let loss = match self.durability {
             Durability::Interval => Loss::Suffix { known_before, durable },
+            Durability::Always => Loss::Nothing,
         };
         self.check(round, &loss, kept);
     }
@@ -114,7 +123,7 @@ impl Cuts {
         let after = Duration::from_millis(self.random.below(20));
         let data = self.volume.data();
         std::thread::scope(|scope| {
-            let started = scope.spawn(|| start(&data).try_run().map(Broker::kill));
+            let started = scope.spawn(|| start(&data, self.durability).try_run().map(Broker::kill));
             std::thread::sleep(after);
             self.volume.cut();
             let _ = started.join().unwrap();
@@ -124,7 +133,7 @@ impl Cuts {
 
     fn check(&mut self, round: u64, loss: &Loss, kept: Option<u64>) {
         let what = format!("round {round}");
-        let broker = start(&self.volume.data()).run();
+        let broker = start(&self.volume.data(), self.durability).run();
         self.lost += self.journal.check(broker.addr(), loss, &what);
         let (first, commits) = (place("orders", 0), self.commits);
         let at = assert_group_resumes(
@@ -132,7 +141,8 @@ impl Cuts {
             &first,
             &mut self.journal,
             commits,
-            *loss == Loss::Nothing,
+            // Commits are flushed at intervals in any mode.
+            false,
             &what,
         );
         assert!(kept.is_none_or(|kept| kept < at + 8), "{what}: {kept:?} was durable, not {at}");
@@ -177,4 +187,9 @@ fn power_cuts(durability: Durability, short: u64) {
 #[test]
 fn power_cuts_in_interval_mode() {
     power_cuts(Durability::Interval, 30);
+}
+
+#[test]
+fn power_cuts_in_always_mode() {
+    power_cuts(Durability::Always, 30);
 }
