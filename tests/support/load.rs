@@ -66,7 +66,7 @@ pub struct Outcome {
 pub struct Load {
     stop: Arc<AtomicBool>,
     producers: Vec<(Place, JoinHandle<Vec<Acked>>)>,
-    watchers: Vec<(Place, JoinHandle<Vec<u8>>)>,
+    watchers: Vec<(Place, JoinHandle<Watched>)>,
     committers: Vec<(Place, JoinHandle<Commits>)>,
 }
 
@@ -96,12 +96,7 @@ impl Load {
         let watch = |place: &Place| {
             let hello = handshake(CONSUME, &["watcher", &place.0], place.1);
             let client = RawClient::try_begin(addr, &hello)?;
-            let until_gone = move || {
-                let mut bytes = Vec::new();
-                let _ = (&mut client.stream()).read_to_end(&mut bytes);
-                bytes
-            };
-            Some((place.clone(), std::thread::spawn(until_gone)))
+            Some((place.clone(), std::thread::spawn(move || Watched::until_gone(&client))))
         };
         let watchers = plan.watched.iter().filter_map(watch).collect();
         let mut commit = |place: &Place| {
@@ -134,15 +129,45 @@ impl Load {
         // Where nothing was acked, nothing is committed: nobody there would notice that the broker is gone.
         self.stop.store(true, Ordering::Relaxed);
         for (place, watcher) in self.watchers {
-            let frames = whole_frames(&watcher.join().unwrap());
+            let watched = watcher.join().unwrap();
+            let frames = whole_frames(&watched.bytes);
             let stamps = journal.stamps(&frames, &place, "a consumer");
-            let now = Instant::now();
-            stamps.iter().for_each(|(&offset, &stamp)| journal.hold(&place, offset, stamp, now));
+            let mut end = 0;
+            for frame in &frames {
+                end += frame.bytes.len();
+                let offset = frame.header.offset;
+                journal.hold(&place, offset, stamps[&offset], watched.had(end));
+            }
         }
         for (place, committer) in self.committers {
             outcome.commits.insert(place, committer.join().unwrap());
         }
         outcome
+    }
+}
+
+/// What a consumer was sent.
+#[derive(Debug, Default)]
+struct Watched {
+    bytes: Vec<u8>,
+    /// How many bytes there were at some moments.
+    moments: Vec<(usize, Instant)>,
+}
+
+impl Watched {
+    fn until_gone(client: &RawClient) -> Self {
+        let mut watched = Self::default();
+        let mut chunk = vec![0; 1 << 18];
+        while let Ok(len @ 1..) = (&mut client.stream()).read(&mut chunk) {
+            watched.bytes.extend_from_slice(&chunk[..len]);
+            watched.moments.push((watched.bytes.len(), Instant::now()));
+        }
+        watched
+    }
+
+    /// When it had this many bytes.
+    fn had(&self, bytes: usize) -> Instant {
+        self.moments[self.moments.partition_point(|(len, _)| *len < bytes)].1
     }
 }
 
