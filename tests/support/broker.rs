@@ -1,6 +1,6 @@
 //! A broker as a process of its own, with its log.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -82,9 +82,9 @@ impl Start {
     pub fn command(&self) -> Command {
         let mut words = self.before.iter();
         let mut command = match words.next() {
-            None => bare_command(),
+            None => bare_command(exe()),
             Some(program) => {
-                let mut command = without_settings(Command::new(program));
+                let mut command = bare_command(program);
                 command.args(words).arg(exe());
                 command
             }
@@ -109,6 +109,11 @@ impl Start {
         let child = self.command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Broker::watch(child)
     }
+
+    /// Starts the broker as the command that another one runs, and waits until it listens.
+    pub fn run_under(self, before: &[&str]) -> Broker {
+        self.by(before.iter().map(OsString::from).collect()).run()
+    }
 }
 
 /// A broker that ended before it listened.
@@ -118,12 +123,9 @@ pub struct Ended {
     pub log: String,
 }
 
-/// The binary without any `HERMITMQ_` variable that the tests' own environment may hold.
-fn bare_command() -> Command {
-    without_settings(Command::new(exe()))
-}
-
-fn without_settings(mut command: Command) -> Command {
+/// A program without any `HERMITMQ_` variable that the tests' own environment may hold.
+fn bare_command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HERMITMQ_") {
             command.env_remove(name);
@@ -305,7 +307,7 @@ pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
 
 /// The binary with arguments, in a bare environment.
 pub fn hermitmq(args: &[&str]) -> Command {
-    let mut command = bare_command();
+    let mut command = bare_command(exe());
     command.args(args);
     command
 }

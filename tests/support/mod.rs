@@ -1,12 +1,19 @@
 //! What the black-box tests share: a broker process, and a client that speaks protocol 1.0 byte by byte.
 #![allow(dead_code, unreachable_pub, unused_imports, missing_docs)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout
+)]
 
 mod broker;
 mod inject;
 mod journal;
 mod load;
 mod raw;
+mod strace;
 mod volume;
 
 use std::path::{Path, PathBuf};
@@ -20,6 +27,7 @@ pub use raw::{
     COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
     frames_of, handshake, name,
 };
+pub use strace::{Event, Trace, Traced};
 pub use volume::{Ballast, VOLUME_TOOLS, Volume, privileged};
 
 /// How long anything may take before a test gives up. No test measures time; this only ends a hang.
