@@ -65,6 +65,8 @@ pub struct Outcome {
 #[derive(Debug)]
 pub struct Load {
     stop: Arc<AtomicBool>,
+    /// Producers end once their budget is used up.
+    last: Arc<AtomicBool>,
     producers: Vec<(Place, JoinHandle<Vec<Acked>>)>,
     watchers: Vec<(Place, JoinHandle<Watched>)>,
     committers: Vec<(Place, JoinHandle<Commits>)>,
@@ -73,7 +75,7 @@ pub struct Load {
 impl Load {
     /// Connects everyone, as far as the broker is still there, and begins. Writers are entered in the journal.
     pub fn start(addr: SocketAddr, plan: &Plan, seed: u64, journal: &mut Journal) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
+        let [stop, last] = std::array::from_fn(|_| Arc::new(AtomicBool::new(false)));
         let mut ends = BTreeMap::<Place, Arc<AtomicU64>>::new();
         let mut producers = Vec::new();
         for (place, number) in plan.producers.iter().zip(0..) {
@@ -89,6 +91,7 @@ impl Load {
                 usual: plan.usual,
                 budget: plan.budget,
                 stop: Arc::clone(&stop),
+                last: Arc::clone(&last),
                 end: Arc::clone(ends.entry(place.clone()).or_default()),
             };
             producers.push((place.clone(), std::thread::spawn(move || producer.run())));
@@ -106,12 +109,18 @@ impl Load {
             (place.clone(), std::thread::spawn(move || commit_until_gone(addr, &to, &end, &stop)))
         };
         let committers = plan.committed.iter().map(&mut commit).collect();
-        Self { stop, producers, watchers, committers }
+        Self { stop, last, producers, watchers, committers }
     }
 
     /// Lets producers and committers come to an end; those who watch go on.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// As [`Load::finish`], once every producer has used up its budget and got its acks.
+    pub fn spend(self, journal: &mut Journal) -> Outcome {
+        self.last.store(true, Ordering::Relaxed);
+        self.finish(journal)
     }
 
     /// Waits for everyone, and enters into the journal what they know. The broker is gone, or [`Load::stop`] was called
@@ -195,6 +204,7 @@ struct Producer {
     usual: u32,
     budget: u64,
     stop: Arc<AtomicBool>,
+    last: Arc<AtomicBool>,
     /// Offset after the last ack, of all who write there.
     end: Arc<AtomicU64>,
 }
@@ -209,6 +219,7 @@ impl Producer {
             usual: self.usual,
             budget: self.budget,
             stop: Arc::clone(&self.stop),
+            last: Arc::clone(&self.last),
             over: Arc::clone(&over),
         };
         let sending = std::thread::spawn(move || sender.run(&sent));
@@ -241,6 +252,7 @@ struct Sender {
     usual: u32,
     budget: u64,
     stop: Arc<AtomicBool>,
+    last: Arc<AtomicBool>,
     /// No ack will come any more.
     over: Arc<AtomicBool>,
 }
@@ -270,7 +282,8 @@ impl Sender {
     }
 
     fn is_done(&self) -> bool {
-        self.stop.load(Ordering::Relaxed) || self.over.load(Ordering::Relaxed)
+        let spent = self.budget == 0 && self.last.load(Ordering::Relaxed);
+        spent || self.stop.load(Ordering::Relaxed) || self.over.load(Ordering::Relaxed)
     }
 }
 
