@@ -14,12 +14,12 @@ Bytes are those of whole frames as they are on the wire and on disk; MB are 1,00
 
 Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
 
-const COMPARE_HELP: &str = "\
+pub(super) const COMPARE_HELP: &str = "\
 Workloads against the machine: consume-1k, consume-batch, consume-100b, consume-1k-4conn, produce-1k,
-produce-1k-4conn, produce-batch, e2e, pingpong.
+produce-1k-4conn, produce-batch, e2e, pingpong-paced, pingpong-closed.
 Workloads against a single connection: consume-1k-100part, produce-1k-100part.
 Workloads of a disk, which run only when --only names them, and need a --dir that is on one: cold-reader,
-commit-64conn, commit-1conn.
+cold-reader-4conn, cold-shared, cold-shared-4conn, commit-64conn, commit-1conn.
 
 Each round runs both sides of a workload, on files in the same directory, with the same load generator. What is
 measured is a broker in a process of its own; what it is measured against is a bare loop in another, or the same

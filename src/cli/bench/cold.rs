@@ -43,7 +43,7 @@ pub(super) fn must_be_disk(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Does the work while a consumer reads the partition in `dir` from the disk, its first `total` bytes over and over.
+/// Does the work while a consumer reads the log in `dir` from the disk, its first `total` bytes over and over.
 pub(super) fn beside<T>(
     dir: &Path,
     connect: impl Fn() -> Result<TcpStream, Failure> + Sync,
@@ -57,7 +57,7 @@ pub(super) fn beside<T>(
         let reader = scope.spawn(move || {
             let mut reader = Reader { stop, started: Some(reads), buf: vec![0; BUFFER] };
             while !reader.stop.load(Ordering::Relaxed) {
-                drop_segments(dir)?;
+                drop_log(dir)?;
                 reader.read(&connect()?, total)?;
             }
             Ok(())
@@ -102,13 +102,16 @@ impl Reader<'_> {
     }
 }
 
-/// Drops the segments of a partition from the page cache, and fails if they are still there.
-fn drop_segments(dir: &Path) -> Result<(), Failure> {
+/// Files of a log: a partition's segments, and the one of the bare loops.
+const LOGS: [&str; 2] = ["wal", "log"];
+
+/// Drops the log's files from the page cache, and fails if they are still there.
+fn drop_log(dir: &Path) -> Result<(), Failure> {
     let drop_all = || {
         let mut dropped = false;
         for entry in fs::read_dir(dir)? {
             let path = entry?.path();
-            if path.extension().is_some_and(|extension| extension == "wal") {
+            if path.extension().is_some_and(|extension| LOGS.iter().any(|log| extension == *log)) {
                 let file = File::open(path)?;
                 // Only what is on the disk can be dropped.
                 file.sync_all()?;
@@ -124,10 +127,10 @@ fn drop_segments(dir: &Path) -> Result<(), Failure> {
     match result {
         Ok(true) => Ok(()),
         Ok(false) => Err(Failure::Runtime(format!(
-            "the segments in {} stay in memory: choose another --dir",
+            "the files in {} stay in memory: choose another --dir",
             dir.display()
         ))),
-        Err(error) => Err(Failure::runtime("cannot drop segments from memory", &error)),
+        Err(error) => Err(Failure::runtime("cannot drop files from memory", &error)),
     }
 }
 

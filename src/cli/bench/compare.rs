@@ -256,7 +256,7 @@ mod tests {
             chosen.iter().map(|workload| workload.name).collect::<Vec<_>>()
         };
         assert!(names(&[]).contains(&"consume-1k") && !names(&[]).contains(&"cold-reader"));
-        assert_eq!(names(&["--only", "c"]).len(), 8);
-        assert_eq!(names(&["--only", "cold"]), ["cold-reader"]);
+        assert_eq!(names(&["--only", "consume", "--only", "commit"]).len(), 7);
+        assert_eq!(names(&["--only", "cold-shared-"]), ["cold-shared-4conn"]);
     }
 }

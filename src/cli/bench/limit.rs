@@ -14,7 +14,7 @@ use crate::cli::failure::Failure;
 use super::args::LimitArgs;
 use super::consume;
 use super::link;
-use super::pace;
+use super::pace::{self, Pace};
 use super::peer::Peer;
 use super::produce::{self, Load, Until};
 use super::progress::Progress;
@@ -119,7 +119,7 @@ pub(super) fn run(args: &LimitArgs) -> Result<(), Failure> {
         fdatasync: flushed(scratch.path(), args.flushes)?,
         relay: {
             let progress = Progress::steps("relay", u64::from(args.messages));
-            ping_pong(&peer.addr, u64::from(args.messages), &progress)?
+            ping_pong(&peer.addr, u64::from(args.messages), None, &progress)?
         },
     };
     report::print(args.output, &result, &table(&result))
@@ -163,21 +163,30 @@ fn flushes(
     written.map_err(|error| Failure::runtime("cannot flush", &error))
 }
 
-/// One message at a time through the relay.
+/// One message at a time through the relay: as fast as they return, or each when it is due at a rate, and counted from
+/// then.
 pub(super) fn ping_pong(
     addr: &str,
     count: u64,
+    per_second: Option<u32>,
     progress: &Progress,
 ) -> Result<Percentiles, Failure> {
     pace::be_punctual();
     let (mut out, mut into) = relay(addr)?;
     let mut message = [b'x'; MESSAGE];
     let mut latencies = Latencies::new()?;
+    let start = Instant::now();
     for number in 0..count {
-        let began = Instant::now();
+        let due = match per_second.map(|rate| Pace::new(start, rate)) {
+            Some(pace) => {
+                pace.wait_for(number);
+                pace.after(number)
+            }
+            None => start.elapsed(),
+        };
         let passed = out.write_all(&message).and_then(|()| into.read_exact(&mut message));
         passed.map_err(|error| link::broken(&error, &format!("{number} messages")))?;
-        latencies.add(began.elapsed());
+        latencies.add(start.elapsed().saturating_sub(due));
         progress.add(1);
     }
     Ok(latencies.percentiles())

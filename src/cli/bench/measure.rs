@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::cli::failure::Failure;
-use crate::model::TopicName;
 
 use super::cold;
 use super::consume;
@@ -15,13 +14,10 @@ use super::rounds::Side;
 use super::shape::Shape;
 use super::stage::Stage;
 use super::stats::rate;
-use super::workload::{Kind, ONE_KIB, Workload};
+use super::workload::{Kind, Workload};
 
 /// Records a second of end-to-end latencies.
 const E2E_RATE: u32 = 5000;
-
-/// Messages through the relay for each second that the rate beside it takes.
-const PING_PONGS_PER_SEC: f64 = 5000.0;
 
 /// Measures a side; the result is in the workload's unit. `frames` is what moves, `seconds` how long a side runs that
 /// moves no certain amount.
@@ -42,9 +38,13 @@ pub(super) fn side(
         Kind::ConsumeSpread => consume(workload, stage, workload.share(frames), false),
         Kind::ProduceSpread if other => produce(&one, stage, frames, false),
         Kind::ProduceSpread => produce(workload, stage, frames, false),
-        Kind::PingPong if other => ping_pong(stage, seconds),
-        Kind::E2e | Kind::PingPong => e2e(workload, stage, seconds, other),
-        Kind::ColdReader => cold_reader(workload, stage, frames, seconds, other),
+        Kind::PingPong { paced } if other => ping_pong(stage, seconds, paced),
+        Kind::E2e | Kind::PingPong { .. } => e2e(workload, stage, seconds, other),
+        Kind::ColdReader if other => beside(workload, stage, Reader::None, frames, seconds),
+        Kind::ColdReaderShared if other => beside(workload, stage, Reader::Bare, frames, seconds),
+        Kind::ColdReader | Kind::ColdReaderShared => {
+            beside(workload, stage, Reader::Broker, frames, seconds)
+        }
         Kind::GroupCommit => {
             acks(stage, workload.shape, if other { 1 } else { connections }, seconds)
         }
@@ -106,49 +106,60 @@ fn e2e(workload: &Workload, stage: &Stage, seconds: f64, relay: bool) -> Result<
     Ok(e2e::run(&out, &into, &load)?.latency.p50_us)
 }
 
-/// The median time through the relay, as many messages as the rate would send, one after the other.
-fn ping_pong(stage: &Stage, seconds: f64) -> Result<f64, Failure> {
-    let messages = Duration::from_secs_f64(seconds * PING_PONGS_PER_SEC).as_secs().max(1);
-    let passed = limit::ping_pong(&stage.limits.addr, messages, &Progress::hidden())?;
-    Ok(passed.p50_us)
+/// The median time through the relay, for as many messages as the rate sends, one after the other.
+fn ping_pong(stage: &Stage, seconds: f64, paced: bool) -> Result<f64, Failure> {
+    let messages = e2e::Load::records_in(E2E_RATE, seconds);
+    let rate = paced.then_some(E2E_RATE);
+    Ok(limit::ping_pong(&stage.limits.addr, messages, rate, &Progress::hidden())?.p50_us)
 }
 
-/// Producers that wait for each ack, with or without a consumer of what is not in the page cache.
-fn cold_reader(
+/// Who sends to a consumer, meanwhile, what is not in the page cache.
+#[derive(Debug, Clone, Copy)]
+enum Reader {
+    None,
+    Bare,
+    Broker,
+}
+
+/// The 99th percentile of acks that producers wait for.
+fn beside(
     workload: &Workload,
     stage: &Stage,
+    reader: Reader,
     frames: u64,
     seconds: f64,
-    alone: bool,
 ) -> Result<f64, Failure> {
-    let produce =
-        || request_acks(stage, &stage.topic, workload.shape, workload.connections, seconds);
-    let produced = if alone {
-        produce()?
-    } else {
-        let topic = ONE_KIB.topic()?;
-        let dir = stage.partition_dir(&topic);
-        let connect = || stage.target.consumer(&topic, 0);
-        cold::beside(&dir, connect, frames * ONE_KIB.frame_len(), produce)?
+    let produce = || request_acks(stage, workload.shape, workload.connections, seconds);
+    let topic = workload.moves().topic()?;
+    let bytes = frames * workload.moves().frame_len();
+    let produced = match reader {
+        Reader::None => produce()?,
+        Reader::Bare => {
+            let connect = || limit::connect(&stage.limits.addr, &format!("send {bytes}"));
+            cold::beside(stage.scratch.path(), connect, bytes, produce)?
+        }
+        Reader::Broker => {
+            let connect = || stage.target.consumer(&topic, 0);
+            cold::beside(&stage.partition_dir(&topic), connect, bytes, produce)?
+        }
     };
     Ok(produced.latency.map_or(0.0, |latency| latency.p99_us))
 }
 
 /// Acks a second of producers that wait for each.
 fn acks(stage: &Stage, shape: Shape, connections: u32, seconds: f64) -> Result<f64, Failure> {
-    let produced = request_acks(stage, &stage.topic, shape, connections, seconds)?;
+    let produced = request_acks(stage, shape, connections, seconds)?;
     Ok(rate(produced.frames, produced.elapsed))
 }
 
 fn request_acks(
     stage: &Stage,
-    topic: &TopicName,
     shape: Shape,
     connections: u32,
     seconds: f64,
 ) -> Result<Produced, Failure> {
-    stage.target.touch(topic, 0, shape)?;
-    let streams = stage.target.producers(topic, connections)?;
+    stage.target.touch(&stage.topic, 0, shape)?;
+    let streams = stage.target.producers(&stage.topic, connections)?;
     let until = Until::Elapsed(Duration::from_secs_f64(seconds));
     produce::run(&streams, &Load { shape, window: Some(1), until }, &Progress::hidden())
 }

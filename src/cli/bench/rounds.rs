@@ -7,7 +7,7 @@ use super::measure;
 use super::progress::Progress;
 use super::silent::Silent;
 use super::stage::Stage;
-use super::workload::{Kind, ONE_KIB, Workload};
+use super::workload::Workload;
 
 /// What is measured in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,8 +35,7 @@ pub(super) fn run(
     args: &CompareArgs,
     progress: &Progress,
 ) -> Result<Vec<Round>, Failure> {
-    let shape = if workload.kind == Kind::ColdReader { ONE_KIB } else { workload.shape };
-    let frames = shape.frames_in_mb(args.mb);
+    let frames = workload.moves().frames_in_mb(args.mb);
     let set = || Stage::set(&args.start, workload, frames);
     // What a consumer reads, or a relay passes on, is there once for all rounds.
     let kept = if workload.is_fresh() { None } else { Some(set()?) };

@@ -13,7 +13,7 @@ use super::peer::Peer;
 use super::progress::Progress;
 use super::scratch::Scratch;
 use super::target::Target;
-use super::workload::{Kind, ONE_KIB, Workload};
+use super::workload::{Kind, Workload};
 
 /// Both sides, ready to be measured.
 #[derive(Debug)]
@@ -63,11 +63,19 @@ impl Stage {
                 // The first partition is also the one that is read alone.
                 fill(1, frames)
             }
-            Kind::ColdReader => {
-                self.target.fill(&ONE_KIB.topic()?, ONE_KIB, 1, frames, &hidden).map(drop)
+            Kind::ColdReader => self.fill_cold(workload, frames),
+            Kind::ColdReaderShared => {
+                limit::fill(&self.limits.addr, workload.moves(), frames)?;
+                self.fill_cold(workload, frames)
             }
             _ => Ok(()),
         }
+    }
+
+    /// What a consumer is to read from the disk has a topic of its own.
+    fn fill_cold(&self, workload: &Workload, frames: u64) -> Result<(), Failure> {
+        let shape = workload.moves();
+        self.target.fill(&shape.topic()?, shape, 1, frames, &Progress::hidden()).map(drop)
     }
 
     /// Where the broker keeps the first partition of a topic.

@@ -23,11 +23,15 @@ pub(super) enum Kind {
     ProduceSpread,
     /// A fixed rate from a producer to a consumer, against the same rate through a relay.
     E2e,
-    /// A fixed rate from a producer to a consumer, against one message at a time through a relay.
-    PingPong,
+    /// A fixed rate from a producer to a consumer, against one message at a time through a relay: at the same rate, or
+    /// as fast as they return.
+    PingPong { paced: bool },
     /// Producers that wait for each ack while a consumer on the same reactor catches up from the disk, against the same
     /// without it.
     ColdReader,
+    /// The same against producers beside a consumer of the bare loop, which catches up from the disk without the broker:
+    /// what the machine makes of that load.
+    ColdReaderShared,
     /// Producers that wait for each ack, which comes after a flush, against one of them.
     GroupCommit,
     /// A producer that waits for each ack, which comes after a flush, against flushes alone.
@@ -57,7 +61,7 @@ const fn workload(name: &'static str, kind: Kind, connections: u32, shape: Shape
     Workload { name, kind, connections, shape }
 }
 
-pub(super) const WORKLOADS: [Workload; 14] = [
+pub(super) const WORKLOADS: [Workload; 18] = [
     workload("consume-1k", Kind::Consume, 1, ONE_KIB),
     workload("consume-batch", Kind::Consume, 1, BATCH),
     workload("consume-100b", Kind::Consume, 1, SMALL),
@@ -68,8 +72,12 @@ pub(super) const WORKLOADS: [Workload; 14] = [
     workload("produce-batch", Kind::Produce, 1, BATCH),
     workload("produce-1k-100part", Kind::ProduceSpread, 100, ONE_KIB),
     workload("e2e", Kind::E2e, 1, SMALL),
-    workload("pingpong", Kind::PingPong, 1, SMALL),
-    workload("cold-reader", Kind::ColdReader, 4, SMALL),
+    workload("pingpong-paced", Kind::PingPong { paced: true }, 1, SMALL),
+    workload("pingpong-closed", Kind::PingPong { paced: false }, 1, SMALL),
+    workload("cold-reader", Kind::ColdReader, 1, SMALL),
+    workload("cold-reader-4conn", Kind::ColdReader, 4, SMALL),
+    workload("cold-shared", Kind::ColdReaderShared, 1, SMALL),
+    workload("cold-shared-4conn", Kind::ColdReaderShared, 4, SMALL),
     workload("commit-64conn", Kind::GroupCommit, 64, SMALL),
     workload("commit-1conn", Kind::Commit, 1, SMALL),
 ];
@@ -81,8 +89,9 @@ impl Workload {
             Kind::Consume | Kind::Produce => ("broker", "bare loop"),
             Kind::ConsumeSpread | Kind::ProduceSpread => ("100 connections", "1 connection"),
             Kind::E2e => ("broker", "relay"),
-            Kind::PingPong => ("broker", "ping-pong"),
+            Kind::PingPong { .. } => ("broker", "ping-pong"),
             Kind::ColdReader => ("cold reader", "no reader"),
+            Kind::ColdReaderShared => ("cold reader", "reader elsewhere"),
             Kind::GroupCommit => ("64 producers", "1 producer"),
             Kind::Commit => ("1 producer", "fdatasync"),
         }
@@ -93,8 +102,8 @@ impl Workload {
             Kind::Consume | Kind::Produce | Kind::ConsumeSpread | Kind::ProduceSpread => {
                 Unit::BytesPerSec
             }
-            Kind::E2e | Kind::PingPong => Unit::P50Us,
-            Kind::ColdReader => Unit::P99Us,
+            Kind::E2e | Kind::PingPong { .. } => Unit::P50Us,
+            Kind::ColdReader | Kind::ColdReaderShared => Unit::P99Us,
             Kind::GroupCommit | Kind::Commit => Unit::AcksPerSec,
         }
     }
@@ -111,7 +120,9 @@ impl Workload {
     pub(super) fn settings(&self) -> Vec<String> {
         let mut settings = vec![partitions_setting(self.partitions())];
         match self.kind {
-            Kind::ColdReader => settings.push("server.reactors=1".to_owned()),
+            Kind::ColdReader | Kind::ColdReaderShared => {
+                settings.push("server.reactors=1".to_owned());
+            }
             Kind::GroupCommit | Kind::Commit => {
                 settings.push(Durability::Always.setting().to_owned());
             }
@@ -122,7 +133,23 @@ impl Workload {
 
     /// Whether it says nothing about files in memory.
     pub(super) fn needs_disk(&self) -> bool {
-        matches!(self.kind, Kind::ColdReader | Kind::GroupCommit | Kind::Commit)
+        match self.kind {
+            Kind::ColdReader | Kind::ColdReaderShared | Kind::GroupCommit | Kind::Commit => true,
+            Kind::Consume
+            | Kind::Produce
+            | Kind::ConsumeSpread
+            | Kind::ProduceSpread
+            | Kind::E2e
+            | Kind::PingPong { .. } => false,
+        }
+    }
+
+    /// The frames that move: the producers', or those that are read from the disk meanwhile.
+    pub(super) fn moves(&self) -> Shape {
+        match self.kind {
+            Kind::ColdReader | Kind::ColdReaderShared => ONE_KIB,
+            _ => self.shape,
+        }
     }
 
     /// Whether a round begins with empty files, and leaves none behind.
@@ -189,9 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn no_name_stands_twice() {
+    fn every_name_stands_once_and_in_the_help() {
+        let split = |c: char| !c.is_alphanumeric() && c != '-';
+        let help: Vec<_> = super::super::args::COMPARE_HELP.split(split).collect();
         for (number, workload) in WORKLOADS.iter().enumerate() {
             assert!(WORKLOADS[..number].iter().all(|other| other.name != workload.name));
+            assert!(help.contains(&workload.name), "{workload:?}");
         }
     }
 
