@@ -13,7 +13,9 @@ use hermitmq::metrics::Metrics;
 use hermitmq::model::{GroupName, TopicName};
 use hermitmq::protocol::{Request, parse};
 use hermitmq::record::{FrameBuilder, FrameLimits, Run, scan};
-use hermitmq::storage::{self, Log, OsDisk, SystemClock};
+use hermitmq::storage::{
+    self, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, SystemClock,
+};
 
 const LIMITS: FrameLimits = FrameLimits::STORED;
 const RUN: usize = 256 * 1024;
@@ -50,7 +52,11 @@ fn scanning(c: &mut Criterion) {
 }
 
 fn log(dir: &std::path::Path) -> Log {
-    Log::open(Arc::new(OsDisk), dir, SEGMENT, &Metrics::default()).unwrap()
+    let (disk, clock) = (Arc::new(OsDisk), Arc::new(SystemClock));
+    let env = Environment { disk, clock, metrics: Arc::new(Metrics::default()) };
+    let (durability, on_corruption) = (Durability::Interval, OnCorruption::Disconnect);
+    let options = LogOptions { segment_bytes: SEGMENT, durability, on_corruption };
+    Log::open(env, dir, options).unwrap()
 }
 
 fn appending(c: &mut Criterion) {
@@ -118,6 +124,7 @@ fn commits(c: &mut Criterion) {
     let storage = storage::Options { data_dir: dir.path().to_owned(), ..Default::default() };
     let broker = Broker::open(Parts {
         options: broker::Options::default(),
+        declared: Vec::new(),
         storage,
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),

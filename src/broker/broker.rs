@@ -1,31 +1,24 @@
 //! The broker: every topic, and where every group stands.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::catalog::{self, partition_dir};
 use super::error::{BrokerError, CloseError, CommitError, PartitionError};
 use super::flusher::{FlushQueue, Flusher};
+use super::health::{Health, Problem};
 use super::offsets::{OffsetKey, OffsetTable};
-use super::options::Options;
-use super::partition::Partition;
+use super::opener::{Created, Opener, Topics};
+use super::options::{Options, TopicOptions};
+use super::partition::{Partition, Shared};
 use super::restore;
+use super::space::Space;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
-use crate::storage::{self, Clock, Disk, Log, OpenError};
-
-/// Name of the topic that holds the committed offsets.
-const OFFSETS_TOPIC: &str = "__consumer_offsets";
-
-/// Files that a new partition keeps open: its log and its index.
-const FILES_PER_PARTITION: u64 = 2;
-
-type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
+use crate::storage::{self, Clock, Disk, Environment, LogOptions, OpenError};
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
 ///
@@ -33,26 +26,13 @@ type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
 #[derive(Debug)]
 pub struct Broker {
     options: Options,
-    data_dir: PathBuf,
-    segment_bytes: u64,
-    disk: Arc<dyn Disk>,
-    clock: Arc<dyn Clock>,
-    metrics: Arc<Metrics>,
-    topics: RwLock<HashMap<TopicName, Partitions>>,
+    opener: Opener,
+    topics: RwLock<Topics>,
     /// Held while a topic is created, so that `topics` is not locked during disk work.
     create: Mutex<Created>,
     table: OffsetTable,
     offsets_log: Arc<Partition>,
-    flush_queue: Arc<FlushQueue>,
     flusher: Mutex<Option<Flusher>>,
-}
-
-/// Counts what was created.
-#[derive(Debug, Default)]
-struct Created {
-    partitions: usize,
-    /// The broker is closed: a topic created now would be flushed by nobody.
-    closed: bool,
 }
 
 /// What a broker is built from.
@@ -60,6 +40,8 @@ struct Created {
 pub struct Parts {
     /// Section `topics` of the configuration.
     pub options: Options,
+    /// The topics that the configuration declares, each once.
+    pub declared: Vec<TopicOptions>,
     /// Section `storage` of the configuration.
     pub storage: storage::Options,
     /// The file system.
@@ -71,48 +53,87 @@ pub struct Parts {
 }
 
 impl Broker {
-    /// Opens every partition in the data directory, which must exist and be locked by the caller, and restores the
-    /// committed offsets.
+    /// Opens every partition in the data directory, which must exist and be locked by the caller, creates the declared
+    /// topics, and restores the committed offsets.
     pub fn open(parts: Parts) -> Result<Self, BrokerError> {
-        let Parts { options, storage, disk, clock, metrics } = parts;
-        let flush_queue = Arc::new(FlushQueue::default());
-        let opener = Opener {
-            data_dir: storage.data_dir.clone(),
-            segment_bytes: u64::from(storage.max_segment_mb) * limits::MIB,
-            disk: Arc::clone(&disk),
+        let Parts { options, declared, storage, disk, clock, metrics } = parts;
+        let interval = Duration::from_millis(u64::from(storage.flush_interval_ms));
+        let shared = Arc::new(Shared {
+            flush_queue: Arc::new(FlushQueue::new(interval)),
+            space: Space::new(storage.min_free_mb),
             metrics: Arc::clone(&metrics),
-            flush_queue: Arc::clone(&flush_queue),
+        });
+        let opener = Opener {
+            data_dir: storage.data_dir,
+            log_options: LogOptions {
+                segment_bytes: u64::from(storage.max_segment_mb) * limits::MIB,
+                durability: storage.durability,
+                on_corruption: storage.on_corruption,
+            },
+            env: Environment { disk, clock, metrics },
+            shared: Arc::clone(&shared),
         };
-        let (mut topics, mut created) = opener.existing()?;
+        let (mut topics, mut created) = opener.open_all(&declared, &options)?;
         let offsets_log = opener.offsets_topic(&mut topics, &mut created)?;
         let table = OffsetTable::new();
-        restore::restore(&offsets_log, &table, &metrics)?;
+        restore::restore(&offsets_log, &table, &opener.env.metrics)?;
         let end = |name: &TopicPartition| {
             Some(topics.get(&name.topic)?.get(&name.partition)?.end_offset())
         };
-        restore::clamp(&offsets_log, &table, &metrics, clock.now_ns(), end);
-        let interval = Duration::from_millis(u64::from(storage.flush_interval_ms));
+        let now_ns = opener.env.clock.now_ns();
+        restore::clamp(&offsets_log, &table, &opener.env.metrics, now_ns, end);
         let flusher =
-            Flusher::start(Arc::clone(&flush_queue), interval).map_err(BrokerError::Thread)?;
-        Ok(Self {
+            Flusher::start(Arc::clone(&shared.flush_queue)).map_err(BrokerError::Thread)?;
+        let broker = Self {
             options,
-            data_dir: opener.data_dir,
-            segment_bytes: opener.segment_bytes,
-            disk,
-            clock,
-            metrics,
+            opener,
             topics: RwLock::new(topics),
             create: Mutex::new(created),
             table,
             offsets_log,
-            flush_queue,
             flusher: Mutex::new(Some(flusher)),
-        })
+        };
+        broker.check_space();
+        Ok(broker)
+    }
+
+    /// Looks at the free disk space: with less than `storage.min_free_mb`, appends are refused until the next look that
+    /// finds more. Asks the file system: not for a reactor.
+    pub fn check_space(&self) {
+        let Opener { data_dir, env, shared, .. } = &self.opener;
+        shared.space.look(&*env.disk, data_dir, &env.metrics);
+    }
+
+    /// What is wrong now. Does not touch the disk.
+    pub fn health(&self) -> Health {
+        let Shared { space, metrics, .. } = &*self.opener.shared;
+        let mut problems = Vec::new();
+        if space.is_low() {
+            problems.push(Problem::LowSpace { min_bytes: space.min_bytes() });
+        }
+        // Asked often; looked for only where there is something to find.
+        if metrics.flush_errors.get() > 0 {
+            let topics = self.topics.read();
+            let all = topics.values().flat_map(BTreeMap::values);
+            let read_only = all.filter(|partition| partition.is_read_only());
+            let mut partitions: Vec<_> =
+                read_only.map(|partition| partition.name().clone()).collect();
+            drop(topics);
+            partitions.sort_unstable();
+            if !partitions.is_empty() {
+                problems.push(Problem::ReadOnly { partitions });
+            }
+        }
+        let segments = metrics.segments_damaged.get();
+        if segments > 0 {
+            problems.push(Problem::Damaged { segments });
+        }
+        Health { problems }
     }
 
     /// The instruments.
     pub fn metrics(&self) -> &Arc<Metrics> {
-        &self.metrics
+        &self.opener.env.metrics
     }
 
     /// Number of topics, without the broker's own.
@@ -180,25 +201,12 @@ impl Broker {
             });
         }
         if created.closed {
-            let (path, source) = (self.data_dir.clone(), io::Error::other("the broker is closed"));
+            let (path, source) =
+                (self.opener.data_dir.clone(), io::Error::other("the broker is closed"));
             return Err(OpenError { path, source }.into());
         }
         let max = self.options.max_partitions;
-        if created.partitions + partitions as usize > max as usize {
-            return Err(PartitionError::LimitReached { partitions, max });
-        }
-        let opener = Opener {
-            data_dir: self.data_dir.clone(),
-            segment_bytes: self.segment_bytes,
-            disk: Arc::clone(&self.disk),
-            metrics: Arc::clone(&self.metrics),
-            flush_queue: Arc::clone(&self.flush_queue),
-        };
-        // Before anything is on the disk: what is there is opened at the next start, which must not run out.
-        self.disk
-            .has_room_for(FILES_PER_PARTITION * u64::from(partitions))
-            .map_err(|source| OpenError { path: self.data_dir.clone(), source })?;
-        let opened = opener.create(topic, 0..partitions, created)?;
+        let opened = self.opener.create_on_demand(topic, partitions, max, created)?;
         self.topics.write().insert(topic.clone(), opened);
         tracing::info!(%topic, partitions, "topic created on demand");
         Ok(())
@@ -223,15 +231,15 @@ impl Broker {
             end = partition.settled_end_offset();
         }
         if offset > end && offset != Offset::MAX {
-            self.metrics.commits_clamped.inc();
+            self.opener.env.metrics.commits_clamped.inc();
             tracing::warn!(
                 group = %key.group, partition = %key.partition, offset, end,
                 "commit beyond the log end, clamped to it"
             );
         }
         let offset = offset.min(end);
-        self.table.store(&self.offsets_log, key, offset, self.clock.now_ns())?;
-        self.metrics.commits.inc();
+        self.table.store(&self.offsets_log, key, offset, self.opener.env.clock.now_ns())?;
+        self.opener.env.metrics.commits.inc();
         Ok(offset)
     }
 
@@ -246,96 +254,5 @@ impl Broker {
             None => Ok(()),
             Some(first) => Err(CloseError { failed: 1 + errors.count(), first }),
         }
-    }
-}
-
-/// Opens partitions.
-struct Opener {
-    data_dir: PathBuf,
-    segment_bytes: u64,
-    disk: Arc<dyn Disk>,
-    metrics: Arc<Metrics>,
-    flush_queue: Arc<FlushQueue>,
-}
-
-impl Opener {
-    fn existing(&self) -> Result<(HashMap<TopicName, Partitions>, Created), BrokerError> {
-        let found = catalog::discover(&*self.disk, &self.data_dir)
-            .map_err(|source| BrokerError::DataDir { path: self.data_dir.clone(), source })?;
-        for name in &found.strangers {
-            tracing::info!(dir = name, "not a partition, left alone");
-        }
-        let mut topics = HashMap::new();
-        let mut created = Created::default();
-        for (topic, ids) in found.topics {
-            let gap = ids.iter().enumerate().any(|(number, &id)| number != id as usize);
-            if gap {
-                tracing::warn!(%topic, partitions = ?ids, "partitions are missing; those there are served");
-            }
-            let partitions = self.open(&topic, ids.into_iter(), &mut created)?;
-            topics.insert(topic, partitions);
-        }
-        Ok((topics, created))
-    }
-
-    fn offsets_topic(
-        &self,
-        topics: &mut HashMap<TopicName, Partitions>,
-        created: &mut Created,
-    ) -> Result<Arc<Partition>, BrokerError> {
-        let missing = || BrokerError::DataDir {
-            path: self.data_dir.join(OFFSETS_TOPIC),
-            source: io::ErrorKind::NotFound.into(),
-        };
-        let topic = TopicName::parse(OFFSETS_TOPIC).map_err(|_| missing())?;
-        if topics.get(&topic).is_none_or(|partitions| !partitions.contains_key(&0)) {
-            let opened = self.create(&topic, 0..1, created)?;
-            topics.entry(topic.clone()).or_default().extend(opened);
-        }
-        topics
-            .get(&topic)
-            .and_then(|partitions| partitions.get(&0))
-            .map(Arc::clone)
-            .ok_or_else(missing)
-    }
-
-    fn create(
-        &self,
-        topic: &TopicName,
-        ids: std::ops::Range<PartitionId>,
-        created: &mut Created,
-    ) -> Result<Partitions, OpenError> {
-        let failed = |path: &PathBuf, source| OpenError { path: path.clone(), source };
-        for partition in ids.clone() {
-            let name = TopicPartition { topic: topic.clone(), partition };
-            let dir = partition_dir(&self.data_dir, &name);
-            self.disk.create_dir(&dir).map_err(|source| failed(&dir, source))?;
-        }
-        self.disk.sync_dir(&self.data_dir).map_err(|source| failed(&self.data_dir, source))?;
-        self.open(topic, ids, created)
-    }
-
-    fn open(
-        &self,
-        topic: &TopicName,
-        ids: impl Iterator<Item = PartitionId>,
-        created: &mut Created,
-    ) -> Result<Partitions, OpenError> {
-        let mut logs = Vec::new();
-        for partition in ids {
-            let name = TopicPartition { topic: topic.clone(), partition };
-            let dir = partition_dir(&self.data_dir, &name);
-            let log = Log::open(Arc::clone(&self.disk), &dir, self.segment_bytes, &self.metrics)?;
-            logs.push((name, log));
-        }
-        // Counted, and queued for the flusher, only once all of them are open.
-        let opened = logs.into_iter().map(|(name, log)| {
-            let ordinal = created.partitions;
-            created.partitions += 1;
-            let queue = Arc::clone(&self.flush_queue);
-            let metrics = Arc::clone(&self.metrics);
-            (name.partition, Partition::new(name, ordinal, log, queue, metrics))
-        });
-        Ok(opened.collect())
     }
 }

@@ -67,12 +67,12 @@ pub(super) fn restore(
     Ok(())
 }
 
-/// Goes on behind a damaged segment: what was committed later counts all the more. False if nothing is behind it.
+/// Goes on behind damage: what was committed later counts all the more. False if nothing is behind it.
 fn skip_damage(log: &Partition, cursor: &mut Cursor) -> bool {
     tracing::error!(
-        "a segment of the offsets topic is damaged; commits in the rest of it are unknown, their groups may read again"
+        "the offsets topic is damaged; commits in that part are unknown, their groups may read again"
     );
-    log.skip_segment(cursor)
+    log.skip_damage(cursor)
 }
 
 /// Commits the log end for those who stand beyond it. After a power cut a commit can be there and the records before it
@@ -98,7 +98,7 @@ pub(super) fn clamp(
     }
     if !beyond.is_empty() {
         // Before records are: else the next power cut could take this and leave those. A failure is reported there.
-        let _ = log.flush();
+        let _ = log.flush_now();
     }
 }
 

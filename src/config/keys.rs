@@ -21,6 +21,7 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("storage.retention_hours", 1, U32_MAX),
     ("storage.cleanup_interval_min", 1, U32_MAX),
     ("storage.flush_interval_ms", 1, FLUSH_INTERVAL_MS_MAX),
+    ("storage.min_free_mb", 0, U32_MAX),
     ("storage.buffer_pool_size_kb", 0, U32_MAX),
     ("storage.max_buffer_return_kb", 0, U32_MAX),
     ("security.max_payload_mb", 1, limits::PAYLOAD_MB_MAX as u64),

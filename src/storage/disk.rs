@@ -43,6 +43,8 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Whether this many more files can be kept open and enough descriptors are left for everything else.
     fn has_room_for(&self, files: u64) -> io::Result<()>;
+    /// Bytes that the file system of `path` has left for this process.
+    fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
 /// An open file. All positions and lengths are in bytes.
@@ -71,6 +73,8 @@ pub trait File: Debug + Send + Sync {
     }
     /// Says that these bytes will be read soon. A hint.
     fn will_read(&self, _position: u64, _len: u64) {}
+    /// Lets go of what memory holds of these bytes, as far as the disk has them too: the next read asks the disk.
+    fn forget(&self, _position: u64, _len: u64) {}
     /// The descriptor, for `sendfile`; `None` where there is none (a simulated disk).
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 

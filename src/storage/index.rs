@@ -125,6 +125,34 @@ impl OffsetIndex {
         read_entry(words, low.checked_sub(1)?)
     }
 
+    /// The last entry at or before a position of the log.
+    pub(super) fn floor_position(&self, position: u64) -> Option<IndexEntry> {
+        self.get(self.count_before(position + 1).checked_sub(1)?)
+    }
+
+    /// Entries for frames before a position of the log.
+    pub(super) fn count_before(&self, position: u64) -> usize {
+        let words = self.map.words();
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match read_entry(words, middle) {
+                Some(entry) if entry.position < position => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+
+    /// Takes back the entries from number `len` on. Only for an index that nobody else sees yet.
+    pub(super) fn truncate(&self, len: usize) {
+        let words = self.map.words();
+        for word in words.iter().take(self.len() * 2).skip(len * 2) {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.len.fetch_min(len, Ordering::AcqRel);
+    }
+
     /// Appends an entry. An index that cannot grow (full disk) stays as it is: lookups only take longer.
     pub(super) fn push(&self, entry: IndexEntry) {
         let len = self.len.load(Ordering::Relaxed);

@@ -3,32 +3,45 @@
 //! Layout: `{data_dir}/{topic}_{partition}/{base_offset:020}.wal` holds frames back to back, exactly as on the wire;
 //! `.idx` beside it is the offset index, derived from it. Specification: `docs/STORAGE.md`.
 //!
-//! Reading order: [`Disk`] and [`Clock`] (what is asked of the system), `index`, `segment`, [`Log`], `walk` (reading
-//! frames from a file), `recovery` (every start goes through it), [`DirLock`].
+//! Reading order: [`Disk`] and [`Clock`] (what is asked of the system), `index`, `segment`, [`Log`] (reading), `writer`
+//! (appending), `flush` (making it durable), `walk` (reading frames from a file), `recovery` (every start goes through
+//! it), [`DirLock`].
 
+mod checksums;
 mod clock;
+mod compare;
+mod crc;
+mod damage;
 mod dir_lock;
 mod disk;
+mod durability;
 mod error;
 pub mod file_slice;
+mod flush;
 mod index;
 mod log;
 mod mmap;
 mod options;
 mod os_disk;
 mod recovery;
+mod scrub;
 mod segment;
 #[cfg(test)]
 pub(crate) mod sim_disk;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod writer;
 
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use damage::BadRange;
 pub use dir_lock::{DataDirError, DirLock};
 pub use disk::{Disk, Entry, File, Map, Open};
+pub use durability::{Durability, OnCorruption};
 pub use error::{AppendError, FlushError, LocateError, OpenError};
 pub use file_slice::FileSlice;
-pub use log::{Appended, Cursor, Fetch, Log};
+pub use log::{Cursor, Environment, Fetch, Log, LogOptions};
 pub use options::Options;
 pub use os_disk::OsDisk;
+pub use scrub::Scrubbed;
+pub use writer::Appended;

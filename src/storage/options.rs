@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use super::durability::{Durability, OnCorruption};
 use crate::model::limits;
 
 /// Section `storage` of the configuration.
@@ -18,8 +19,15 @@ pub struct Options {
     pub retention_hours: u32,
     /// Time between two looks for segments to delete, in minutes. Read, not enforced yet.
     pub cleanup_interval_min: u32,
-    /// Longest time between accepting a record and flushing it to the disk, in milliseconds.
+    /// When a record counts as stored, unless its topic says otherwise.
+    pub durability: Durability,
+    /// Time from accepting a record to flushing it to the disk, in milliseconds. A disk that takes more than twice as
+    /// long holds up its producers.
     pub flush_interval_ms: u32,
+    /// What a consumer meets where the bytes on disk are damaged.
+    pub on_corruption: OnCorruption,
+    /// Free space below which no record is appended, in MiB; 0 turns that off. Committed offsets may use it.
+    pub min_free_mb: u32,
     /// A key of the Go original without a meaning here: accepted and ignored.
     pub buffer_pool_size_kb: Option<u32>,
     /// A key of the Go original without a meaning here: accepted and ignored.
@@ -33,7 +41,10 @@ impl Default for Options {
             max_segment_mb: limits::SEGMENT_MB_DEFAULT,
             retention_hours: 168,
             cleanup_interval_min: 5,
+            durability: Durability::Interval,
             flush_interval_ms: 500,
+            on_corruption: OnCorruption::Disconnect,
+            min_free_mb: limits::MIN_FREE_MB_DEFAULT,
             buffer_pool_size_kb: None,
             max_buffer_return_kb: None,
         }

@@ -65,6 +65,11 @@ impl Disk for OsDisk {
             Err(rustix::io::Errno::MFILE.into())
         }
     }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(path)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// A quarter of the descriptors is kept for connections, flushes and new segments.
@@ -114,6 +119,12 @@ impl File for OsFile {
     fn will_read(&self, position: u64, len: u64) {
         let len = std::num::NonZeroU64::new(len);
         let _ = rustix::fs::fadvise(&self.0, position, len, rustix::fs::Advice::WillNeed);
+    }
+
+    #[cfg(target_os = "linux")]
+    fn forget(&self, position: u64, len: u64) {
+        let len = std::num::NonZeroU64::new(len);
+        let _ = rustix::fs::fadvise(&self.0, position, len, rustix::fs::Advice::DontNeed);
     }
 
     fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {

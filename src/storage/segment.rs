@@ -4,53 +4,85 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use parking_lot::{Mutex, RwLock};
+
+use super::checksums::BLOCK;
+use super::damage::{BadRange, BadRanges, Frames};
 use super::disk::File;
 use super::error::LocateError;
 use super::file_slice::FileSlice;
 use super::index::{IndexEntry, OffsetIndex};
 use super::walk::{Offsets, Step, Walk};
+use crate::metrics::Metrics;
 use crate::model::Offset;
 
 /// One segment. Its bytes up to [`Segment::end`] are whole frames and never change.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) base_offset: Offset,
+    pub(super) dir: Arc<Path>,
     pub(super) file: Arc<dyn File>,
     pub(super) index: OffsetIndex,
     /// Bytes that readers may see.
     end: AtomicU64,
+    /// The same, with the offset after the last record: for those who need both of one moment.
+    shown: Mutex<(u64, Offset)>,
     /// No byte will be added: `end` is final once this is seen.
     sealed: AtomicBool,
-    /// The file goes on behind `end`, with bytes that are no frames.
-    pub(super) damaged: bool,
+    bad: RwLock<BadRanges>,
+    /// First byte of the first bad range: what is read before it needs no look at the list.
+    bad_from: AtomicU64,
     /// A wrong index entry was met, and said so.
     index_distrusted: AtomicBool,
+    metrics: Arc<Metrics>,
 }
 
-/// The state a segment starts in.
+/// What a segment starts with.
 #[derive(Debug)]
-pub(super) struct SegmentState {
+pub(super) struct SegmentParts {
+    pub(super) base_offset: Offset,
+    pub(super) dir: Arc<Path>,
+    pub(super) file: Arc<dyn File>,
+    pub(super) index: OffsetIndex,
     pub(super) end: u64,
+    pub(super) next_offset: Offset,
     pub(super) sealed: bool,
-    pub(super) damaged: bool,
+    pub(super) metrics: Arc<Metrics>,
+}
+
+/// What comes next in a segment.
+#[derive(Debug)]
+pub(super) enum Next {
+    /// Bytes that may be sent.
+    Slice(FileSlice),
+    /// Records that are damaged: none of them may be sent.
+    Bad(BadRange),
+    /// Nothing, or nothing yet.
+    Nothing,
 }
 
 impl Segment {
-    pub(super) fn new(
-        base_offset: Offset,
-        file: Arc<dyn File>,
-        index: OffsetIndex,
-        state: &SegmentState,
-    ) -> Self {
+    pub(super) fn new(parts: SegmentParts) -> Self {
+        let SegmentParts { base_offset, dir, file, index, end, next_offset, sealed, metrics } =
+            parts;
         Self {
             base_offset,
+            dir,
             file,
             index,
-            end: AtomicU64::new(state.end),
-            sealed: AtomicBool::new(state.sealed),
-            damaged: state.damaged,
+            end: AtomicU64::new(end),
+            shown: Mutex::new((end, next_offset)),
+            sealed: AtomicBool::new(sealed),
+            bad: RwLock::default(),
+            bad_from: AtomicU64::new(u64::MAX),
             index_distrusted: AtomicBool::new(false),
+            metrics,
         }
+    }
+
+    /// Path of the segment's file with this extension.
+    pub(super) fn path(&self, extension: &str) -> PathBuf {
+        path(&self.dir, self.base_offset, extension)
     }
 
     /// Bytes of whole frames that readers may see.
@@ -58,9 +90,15 @@ impl Segment {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Shows readers the bytes up to `end`.
-    pub(super) fn publish(&self, end: u64) {
+    /// Offset after the last record that readers may see in this segment.
+    pub(super) fn next_offset(&self) -> Offset {
+        self.shown.lock().1
+    }
+
+    /// Shows readers the bytes up to `end`, which hold the records before `next_offset`.
+    pub(super) fn publish(&self, end: u64, next_offset: Offset) {
         debug_assert!(!self.is_sealed() && end >= self.end());
+        *self.shown.lock() = (end, next_offset);
         self.end.store(end, Ordering::Release);
     }
 
@@ -72,13 +110,66 @@ impl Segment {
         self.sealed.store(true, Ordering::Release);
     }
 
-    /// At most `max` bytes from `position` on; `None` if there are none to be seen there (yet).
-    pub(super) fn slice(&self, position: u64, max: u64) -> Option<FileSlice> {
-        let left = self.end().saturating_sub(position);
-        (left > 0).then(|| FileSlice::new(Arc::clone(&self.file), position, left.min(max)))
+    /// What a reader at `position` gets: at most `max` bytes.
+    pub(super) fn next(&self, position: u64, max: u64) -> Next {
+        let end = self.end();
+        if end <= position {
+            return Next::Nothing;
+        }
+        let mut until = end.min(position.saturating_add(max));
+        if until > self.bad_from.load(Ordering::Acquire)
+            && let Some(bad) = self.bad.read().next(position)
+        {
+            if bad.positions.start <= position {
+                return Next::Bad(bad.clone());
+            }
+            until = until.min(bad.positions.start);
+        }
+        Next::Slice(FileSlice::new(Arc::clone(&self.file), position, until - position))
     }
 
-    /// Position of the frame that holds `offset`, or of the first one after it; [`Segment::end`] if there is none.
+    /// The frames that readers may see, for whoever looks for damage.
+    pub(super) fn frames(&self) -> Frames<'_> {
+        let (end, next_offset) = *self.shown.lock();
+        Frames { file: &*self.file, index: &self.index, base: self.base_offset, end, next_offset }
+    }
+
+    /// Keeps readers from records that were found damaged, and says so the first time.
+    pub(super) fn mark_bad(&self, range: &BadRange) {
+        let mut bad = self.bad.write();
+        let first = bad.all().is_empty();
+        if !bad.add(range.clone()) {
+            return;
+        }
+        self.bad_from.store(bad.first().unwrap_or(u64::MAX), Ordering::Release);
+        drop(bad);
+        if first {
+            self.metrics.segments_damaged.inc();
+        }
+        self.metrics.damaged_bytes.add(range.positions.end - range.positions.start);
+        tracing::error!(
+            segment = %self.path(WAL).display(),
+            bytes = ?range.positions, offsets = ?range.offsets,
+            "records are damaged on disk; they are not served, and nothing was removed"
+        );
+    }
+
+    /// All that was found damaged.
+    pub(super) fn bad_ranges(&self) -> Vec<BadRange> {
+        self.bad.read().all().to_vec()
+    }
+
+    /// The bad range that holds the byte at `position`.
+    pub(super) fn bad_at(&self, position: u64) -> Option<BadRange> {
+        if position < self.bad_from.load(Ordering::Acquire) {
+            return None;
+        }
+        let bad = self.bad.read();
+        bad.next(position).filter(|bad| bad.positions.start <= position).cloned()
+    }
+
+    /// Position of the frame that holds `offset`, or of the first one after it; [`Segment::end`] if there is none. Where
+    /// the frame is damaged, the beginning of the damage.
     ///
     /// Opening a sealed segment compares only the beginning and the end of its index with the log. So an entry is
     /// believed only if its frame is where it says; otherwise the segment is walked from its start.
@@ -89,36 +180,57 @@ impl Segment {
                 // The writer lists a frame before it shows it: this one is being shown just now.
                 return Ok(end);
             }
+            if self.bad_at(entry.position).is_some() {
+                return self.find(offset, entry.position, entry.offset, end);
+            }
             let range = entry.position..end;
             let mut walk = Walk::new(&*self.file, range, entry.offset, Offsets::Growing).short();
             let first = walk.next()?;
             if matches!(first, Step::Frame(_, header) if header.offset == entry.offset) {
-                return self.find(offset, walk, first);
+                return self.find(offset, entry.position, entry.offset, end);
             }
             self.distrust_index(entry);
         }
-        let mut walk = Walk::new(&*self.file, 0..end, self.base_offset, Offsets::Growing);
-        let first = walk.next()?;
-        self.find(offset, walk, first)
+        self.find(offset, 0, self.base_offset, end)
     }
 
-    /// Walks on from `step`, which `walk` gave last, to the frame that holds `offset` or to the first one after it.
-    fn find(&self, offset: Offset, mut walk: Walk<'_>, mut step: Step) -> Result<u64, LocateError> {
+    /// Walks from a frame on to the one that holds `offset` or to the first one after it.
+    fn find(
+        &self,
+        offset: Offset,
+        position: u64,
+        first: Offset,
+        end: u64,
+    ) -> Result<u64, LocateError> {
+        let start =
+            |position, first| Walk::new(&*self.file, position..end, first, Offsets::Growing);
+        let mut walk = start(position, first);
+        if position > 0 {
+            // From an entry of the index it is not far.
+            walk = walk.short();
+        }
         loop {
-            match step {
+            if let Some(bad) = self.bad_at(walk.position()) {
+                if bad.offsets.end > offset || bad.positions.end >= end {
+                    return Ok(bad.positions.start);
+                }
+                walk = start(bad.positions.end, bad.offsets.end);
+            }
+            match walk.next()? {
                 Step::Frame(position, header) if header.next_offset() > offset => {
                     return Ok(position);
                 }
-                Step::Frame(..) => step = walk.next()?,
+                Step::Frame(..) => {}
                 Step::End => return Ok(walk.position()),
-                Step::Damaged(_) => {
-                    return Err(LocateError::Damaged {
-                        segment: self.base_offset,
-                        position: walk.position(),
-                    });
-                }
+                Step::Damaged(_) => self.meet_damage(walk.position()),
             }
         }
+    }
+
+    /// What stands at `position` is no frame. If that is wrong, nobody knows what else is in its block.
+    pub(super) fn meet_damage(&self, position: u64) {
+        let block = position / BLOCK * BLOCK;
+        self.mark_bad(&self.frames().over(&(block..block + BLOCK)));
     }
 
     fn distrust_index(&self, entry: IndexEntry) {
@@ -140,6 +252,12 @@ pub(super) fn path(dir: &Path, base_offset: Offset, extension: &str) -> PathBuf 
 
 /// Extension of a segment's log file.
 pub(super) const WAL: &str = "wal";
+
+/// Extension of a segment's offset index.
+pub(super) const IDX: &str = "idx";
+
+/// Extension of a segment's checksums.
+pub(super) const SUM: &str = "sum";
 
 /// Extension of a log file whose predecessor may not be durable yet: it is renamed to [`WAL`] once that is. So a power
 /// cut that loses the end of one segment never leaves the next one behind a hole.

@@ -1,13 +1,11 @@
 //! A disk in memory that knows what was written from what was synced, so that tests can cut its power.
 //!
 //! * [`SimDisk::kill`]: the process dies. Everything written stays.
-//! * [`SimDisk::crash`]: the power goes. What was synced stays; of the writes since then a prefix stays (the last one
-//!   perhaps in part), of the directory changes and of the words stored through a mapping any subset.
+//! * [`SimDisk::crash`]: the power goes. What was synced stays. Of the writes since then either a prefix stays (the last
+//!   one perhaps in part) or any subset (each perhaps in part), with zeros in the holes; of the directory changes and of
+//!   the words stored through a mapping any subset.
 //!
 //! Both return a new disk and leave the old one to whoever still holds its files. The same seed crashes the same way.
-//!
-//! Some file systems note a file's new length before its bytes; then a frame's body can be zeros behind a whole header.
-//! Without checksums nobody can tell, so this disk does not do it.
 
 mod inode;
 mod seeded;
@@ -35,18 +33,20 @@ pub(crate) struct Faults {
     pub(crate) space: Option<usize>,
     /// The next write takes only this many bytes.
     pub(crate) short_write: Option<usize>,
-    /// Growing a mapped file says the disk is full.
-    pub(crate) no_grow: bool,
+    /// Growing a mapped file whose path contains this says the disk is full.
+    pub(crate) no_grow: Option<&'static str>,
     /// Setting space aside says the disk is full.
     pub(crate) no_reserve: bool,
     /// Creating a file whose path contains this says the disk is full.
     pub(crate) no_create: Option<&'static str>,
     /// Cutting a file fails.
     pub(crate) no_set_len: bool,
-    /// The next sync of a file fails, and what it should have written may be lost.
+    /// The next sync of a file fails, and what it should have written is lost, although memory holds it.
     pub(crate) sync_error: bool,
     /// There are no descriptors: a directory cannot be opened to be synced, and there is no room for more files.
     pub(crate) no_descriptors: bool,
+    /// Bytes that the file system says it has left; `None` for more than anybody needs.
+    pub(crate) free: Option<u64>,
 }
 
 /// The disk. Clones share it.
@@ -218,7 +218,7 @@ impl Disk for SimDisk {
         if how == Open::Truncate && !inode.lock().bytes.is_empty() {
             inode.lock().set_len(0);
         }
-        Ok(Arc::new(SimFile { inode, disk: self.clone() }))
+        Ok(Arc::new(SimFile { inode, disk: self.clone(), path: path.to_owned() }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -259,6 +259,10 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
+        Ok(self.faults.lock().free.unwrap_or(u64::MAX))
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.has_room_for(1)?;
         let mut state = self.state.lock();
@@ -277,6 +281,7 @@ impl Disk for SimDisk {
 struct SimFile {
     inode: Shared,
     disk: SimDisk,
+    path: PathBuf,
 }
 
 impl File for SimFile {
@@ -324,10 +329,17 @@ impl File for SimFile {
     fn sync_data(&self) -> io::Result<()> {
         self.disk.syncs.fetch_add(1, Ordering::Relaxed);
         if std::mem::take(&mut self.disk.faults.lock().sync_error) {
+            self.inode.lock().lose();
             return Err(io::Error::other("simulated"));
         }
         self.inode.lock().sync();
         Ok(())
+    }
+
+    fn forget(&self, position: u64, len: u64) {
+        let start = usize::try_from(position).unwrap();
+        let end = start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
+        self.inode.lock().forget(start..end);
     }
 
     fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
@@ -341,8 +353,9 @@ impl File for SimFile {
         inode.words = Some(Arc::clone(&words));
         let backed = AtomicUsize::new((inode.bytes.len() / WORD).min(capacity));
         drop(inode);
-        let (inode, disk) = (Arc::clone(&self.inode), self.disk.clone());
-        Ok(Box::new(SimMap { words, backed, capacity, inode: Mutex::new(Some(inode)), disk }))
+        let (inode, disk) = (Mutex::new(Some(Arc::clone(&self.inode))), self.disk.clone());
+        let path = self.path.clone();
+        Ok(Box::new(SimMap { words, backed, capacity, inode, disk, path }))
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
@@ -357,6 +370,14 @@ struct SimMap {
     capacity: usize,
     inode: Mutex<Option<Shared>>,
     disk: SimDisk,
+    path: PathBuf,
+}
+
+impl SimMap {
+    fn refuses_to_grow(&self) -> bool {
+        let refused = self.disk.faults.lock().no_grow;
+        refused.is_some_and(|refused| self.path.to_string_lossy().contains(refused))
+    }
 }
 
 impl Map for SimMap {
@@ -370,7 +391,7 @@ impl Map for SimMap {
         }
         let inode = self.inode.lock();
         match &*inode {
-            Some(inode) if words <= self.capacity && !self.disk.faults.lock().no_grow => {
+            Some(inode) if words <= self.capacity && !self.refuses_to_grow() => {
                 inode.lock().set_len(words * WORD);
             }
             _ => return Err(full()),
@@ -406,13 +427,18 @@ fn the_same_seed_crashes_the_same_way() {
     }
     let whole = disk.read(path).unwrap();
     let mut lengths = BTreeSet::new();
+    let mut holes = 0;
     for seed in 0..200 {
         let found = named(seed).unwrap();
-        assert!(whole.starts_with(&found) && found.starts_with(b"synced"));
+        assert!(found.starts_with(b"synced"));
+        let written = |(now, then): (&u8, &u8)| now == then || *now == 0;
+        assert!(found.iter().zip(&whole).all(written), "each byte is there, or was not written");
+        holes += usize::from(!whole.starts_with(&found));
         assert_eq!(named(seed), Some(found.clone()));
         lengths.insert(found.len());
     }
     assert!(lengths.contains(&6) && lengths.contains(&whole.len()));
     assert!(lengths.iter().any(|len| len % 10 != 6), "torn inside a write");
+    assert!(holes > 0, "what was written later may be there, and what was before it not");
     assert_eq!(disk.kill().read(path), Some(whole));
 }

@@ -100,14 +100,14 @@ fn no_crash_lets_a_group_skip_records() {
             for _ in 0..seeded.below(6) {
                 append(&partition).unwrap();
                 if seeded.below(4) == 0 {
-                    partition.flush().unwrap();
+                    partition.flush_now().unwrap();
                 }
                 if seeded.below(3) == 0 {
                     furthest = partition.end_offset();
                     broker.commit(key("g", "t", 0), &partition, furthest).unwrap();
                 }
                 if seeded.below(4) == 0 {
-                    offsets_log(&broker).flush().unwrap();
+                    offsets_log(&broker).flush_now().unwrap();
                 }
             }
             disk = if seeded.below(4) == 0 { disk.kill() } else { disk.crash(&mut seeded) };

@@ -13,6 +13,8 @@ pub(super) struct Inode {
     durable: Vec<u8>,
     /// What happened since the last sync.
     writes: Vec<Write>,
+    /// The bytes at a sync that failed: what has not changed since counts as written, and is not on the platter.
+    lost: Option<Vec<u8>>,
     /// Where the file is mapped, these words are its bytes.
     pub(super) words: Option<Arc<[AtomicU64]>>,
 }
@@ -57,22 +59,54 @@ impl Inode {
 
     pub(super) fn sync(&mut self) {
         self.absorb();
-        self.durable.clone_from(&self.bytes);
         self.writes.clear();
+        let Some(lost) = &mut self.lost else {
+            self.durable.clone_from(&self.bytes);
+            return;
+        };
+        self.durable.resize(self.bytes.len(), 0);
+        for (at, (durable, &now)) in self.durable.iter_mut().zip(&self.bytes).enumerate() {
+            if lost.get(at) != Some(&now) {
+                *durable = now;
+            }
+        }
+        lost.clone_from(&self.bytes);
+    }
+
+    /// A sync that fails: the pages count as clean, and the platter does not have them.
+    pub(super) fn lose(&mut self) {
+        self.absorb();
+        self.writes.clear();
+        self.lost = Some(self.bytes.clone());
+    }
+
+    /// Reads clean pages from the platter again.
+    pub(super) fn forget(&mut self, range: std::ops::Range<usize>) {
+        let Some(lost) = &self.lost else { return };
+        assert!(self.words.is_none(), "pages that are mapped cannot be forgotten");
+        for at in range.start..range.end.min(self.bytes.len()) {
+            if lost.get(at) == Some(&self.bytes[at]) {
+                self.bytes[at] = self.durable.get(at).copied().unwrap_or(0);
+            }
+        }
+        self.lost = Some(self.bytes.clone());
     }
 
     /// The file as it is found after a power cut.
     pub(super) fn crashed(&mut self, seed: &mut Seeded) -> Self {
         self.absorb();
         let mut bytes = self.durable.clone();
+        // Either they came in order and the power went in between, or they came as they liked.
+        let in_order = seed.coin();
         let kept = seed.below(self.writes.len() + 1);
-        for write in &self.writes[..kept] {
-            apply(&mut bytes, write, usize::MAX);
-        }
-        if let Some(write @ Write::At(_, data)) = self.writes.get(kept)
-            && seed.coin()
-        {
-            apply(&mut bytes, write, seed.below(data.len()));
+        for (number, write) in self.writes.iter().enumerate() {
+            let whole = if in_order { number < kept } else { seed.coin() };
+            let torn = if in_order { number == kept } else { !whole } && seed.coin();
+            match write {
+                _ if whole => apply(&mut bytes, write, usize::MAX),
+                Write::At(_, data) if torn => apply(&mut bytes, write, seed.below(data.len())),
+                _ => {}
+            }
         }
         if self.words.is_some() {
             for (kept, stored) in bytes.chunks_exact_mut(WORD).zip(self.bytes.chunks_exact(WORD)) {

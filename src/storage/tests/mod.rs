@@ -1,5 +1,6 @@
 //! Tests of the log as a whole, on a simulated disk where they can and on the real one where they must.
 
+mod checksums;
 mod crash;
 mod dir_lock;
 mod faults;
@@ -15,7 +16,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::sim_disk::SimDisk;
-use super::{AppendError, Cursor, Disk, Fetch, FlushError, Log, segment};
+use super::{
+    AppendError, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log, LogOptions,
+    ManualClock, OnCorruption, segment,
+};
 use crate::metrics::Metrics;
 use crate::model::Offset;
 use crate::record::{FrameBuilder, FrameLimits, Frames, Run};
@@ -38,13 +42,29 @@ fn record(payload: &[u8]) -> Vec<u8> {
 /// A log and what it counts.
 struct Opened {
     log: Log,
-    metrics: Metrics,
+    metrics: Arc<Metrics>,
 }
 
 fn open_on(disk: &(impl Disk + Clone + 'static), dir: &Path, segment_bytes: u64) -> Opened {
-    let metrics = Metrics::default();
-    let log = Log::open(Arc::new(disk.clone()), dir, segment_bytes, &metrics).unwrap();
-    Opened { log, metrics }
+    open_with(disk, dir, options(segment_bytes))
+}
+
+fn open_with(disk: &(impl Disk + Clone + 'static), dir: &Path, options: LogOptions) -> Opened {
+    let metrics = Arc::new(Metrics::default());
+    let env = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(ManualClock::new(1)),
+        metrics: Arc::clone(&metrics),
+    };
+    Opened { log: Log::open(env, dir, options).unwrap(), metrics }
+}
+
+fn options(segment_bytes: u64) -> LogOptions {
+    LogOptions {
+        segment_bytes,
+        durability: Durability::Interval,
+        on_corruption: OnCorruption::Disconnect,
+    }
 }
 
 fn open(disk: &SimDisk, segment_bytes: u64) -> Opened {

@@ -22,12 +22,26 @@ impl Hurt {
     }
 }
 
-/// Frames 0…4 in one segment; returns their bytes.
+/// Frames 0…4 in one segment, all flushed; returns their bytes.
 fn five_frames(disk: &SimDisk) -> Vec<u8> {
     let Opened { log, .. } = open(disk, 1 << 20);
     let bytes = (0..5u8).flat_map(|n| append(&log, frame(b"k", &[n; 20], 2)).unwrap()).collect();
     log.close().unwrap();
     bytes
+}
+
+/// The same, of which only the first two are flushed, as the process leaves them when it is killed.
+fn two_of_five_flushed() -> (SimDisk, Vec<u8>) {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    let mut bytes = Vec::new();
+    for n in 0..5u8 {
+        bytes.extend(append(&log, frame(b"k", &[n; 20], 2)).unwrap());
+        if n == 1 {
+            log.flush().unwrap();
+        }
+    }
+    (disk.kill(), bytes)
 }
 
 /// A frame whose body alone is hurt is still a frame: without a checksum, only headers show damage.
@@ -44,8 +58,27 @@ fn whole_frames(hurt: &[u8]) -> usize {
     end
 }
 
+/// Every byte behind the last flush counts: none is served that is not what was accepted.
 #[test]
 fn a_torn_tail_is_cut_and_kept_beside() {
+    let mut seed = Seeded::new(1);
+    let (pristine, whole) = two_of_five_flushed();
+    let first_hurt = frames_of(&whole)[2].2.start;
+    for hurt in [Hurt::Truncated, Hurt::Zeroed, Hurt::Garbage] {
+        for from in first_hurt..whole.len() {
+            let mut bytes = whole.clone();
+            hurt.apply(&mut bytes, from, &mut seed);
+            let disk = pristine.kill();
+            disk.put(&path(0, "wal"), &bytes);
+            // A checksum covers a block: what is in it behind the last flush goes together.
+            recovers(&disk, &bytes, first_hurt);
+        }
+    }
+}
+
+/// What the original has left behind has no checksums: its frames must do.
+#[test]
+fn without_checksums_what_is_no_frame_is_cut() {
     let mut seed = Seeded::new(1);
     let pristine = SimDisk::default();
     let whole = five_frames(&pristine);
@@ -56,13 +89,13 @@ fn a_torn_tail_is_cut_and_kept_beside() {
             hurt.apply(&mut bytes, from, &mut seed);
             let disk = pristine.kill();
             disk.put(&path(0, "wal"), &bytes);
-            recovers(&disk, &bytes);
+            disk.remove(&path(0, "sum"));
+            recovers(&disk, &bytes, whole_frames(&bytes));
         }
     }
 }
 
-fn recovers(disk: &SimDisk, hurt: &[u8]) {
-    let end = whole_frames(hurt);
+fn recovers(disk: &SimDisk, hurt: &[u8], end: usize) {
     let (served, cut) = hurt.split_at(end);
     let Opened { log, metrics } = open(disk, 1 << 20);
     assert_log_is(&log, served);
@@ -123,6 +156,7 @@ fn on_a_full_disk_a_torn_tail_stays_and_the_log_is_read_only() {
     let kept = &whole[..frames[4].2.start];
     disk.put(&path(0, "wal"), &torn);
     disk.put(&path(0, "idx"), &[]);
+    disk.remove(&path(0, "sum"));
 
     disk.faults(|faults| faults.space = Some(0));
     let opened = open(&disk, 1 << 20);

@@ -1,0 +1,185 @@
+//! From damaged bytes to the records in them, and to the first good record behind them.
+//!
+//! A checksum covers a block; readers move from frame to frame. So each bad range of bytes is widened to the frames it
+//! touches. Where the next good frame begins is read off the frames' own lengths if those hold, else it is searched for.
+
+use std::ops::Range;
+
+use super::disk::File;
+use super::index::{IndexEntry, OffsetIndex};
+use super::walk::{Offsets, Step, Walk};
+use crate::model::Offset;
+use crate::record::{Check, FrameLimits, HEADER_LEN, Header, check};
+
+/// Frames in a row that are enough to believe that the first of them is one.
+const FRAMES_BELIEVED: usize = 32;
+
+/// Records that cannot be read as they were written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BadRange {
+    /// Bytes of the segment, from the beginning of a frame to the beginning of one (or to the end).
+    pub positions: Range<u64>,
+    /// Offsets that readers do not get.
+    pub offsets: Range<Offset>,
+}
+
+/// Where to look: a segment's frames.
+pub(super) struct Frames<'a> {
+    pub(super) file: &'a dyn File,
+    pub(super) index: &'a OffsetIndex,
+    pub(super) base: Offset,
+    /// Bytes of frames.
+    pub(super) end: u64,
+    /// Offset after the last frame; at most this if compaction has left gaps.
+    pub(super) next_offset: Offset,
+}
+
+impl Frames<'_> {
+    /// The frames that a range of bad bytes touches.
+    pub(super) fn over(&self, bad: &Range<u64>) -> BadRange {
+        let (start, first) = self.frame_at(bad.start);
+        let (end, next) = self.next_good(start, first, bad.end);
+        BadRange { positions: start..end, offsets: first..next }
+    }
+
+    /// The frame that reaches beyond `position`, and its offset.
+    fn frame_at(&self, position: u64) -> (u64, Offset) {
+        let entry = self.index.floor_position(position);
+        let entry = entry.unwrap_or(IndexEntry { offset: self.base, position: 0 });
+        let range = entry.position..self.end;
+        let mut walk = Walk::new(self.file, range, entry.offset, Offsets::Growing).short();
+        loop {
+            let here = (walk.position(), walk.next_offset());
+            match walk.next() {
+                Ok(Step::Frame(..)) if walk.position() <= position => {}
+                Ok(Step::Frame(at, header)) if at + HEADER_LEN as u64 <= position => {
+                    return (at, header.offset);
+                }
+                // A header among the bad bytes says nothing.
+                _ => return here,
+            }
+        }
+    }
+
+    /// The first frame at or behind `from` that can be believed; the end if there is none.
+    pub(super) fn next_good(&self, start: u64, first: Offset, from: u64) -> (u64, Offset) {
+        let from = from.min(self.end);
+        let by_lengths = self.by_lengths(start, from);
+        let believed = by_lengths.and_then(|at| Some((at, self.believed(at, first)?)));
+        believed.unwrap_or_else(|| self.search(start, first, from))
+    }
+
+    /// Follows the lengths in the frames from `start` on to the first frame at or behind `from`.
+    fn by_lengths(&self, start: u64, from: u64) -> Option<u64> {
+        let mut walk = Walk::new(self.file, start..self.end, 0, Offsets::Any);
+        while walk.position() < from {
+            match walk.next() {
+                Ok(Step::Frame(..)) => {}
+                Ok(Step::End | Step::Damaged(_)) | Err(_) => return None,
+            }
+        }
+        Some(walk.position())
+    }
+
+    /// The offset of the frame at `position`, if what follows it shows that it is one: a place in the index, the end of
+    /// the log, or many frames in a row.
+    fn believed(&self, position: u64, at_least: Offset) -> Option<Offset> {
+        let range = position..self.end;
+        let mut walk = Walk::new(self.file, range, at_least, Offsets::Growing).short();
+        let mut offset = None;
+        for _ in 0..FRAMES_BELIEVED {
+            match walk.next() {
+                Ok(Step::Frame(at, header)) => {
+                    offset.get_or_insert(header.offset);
+                    let listed = self.index.floor_position(at).filter(|entry| entry.position == at);
+                    if let Some(entry) = listed {
+                        return offset.filter(|_| entry.offset == header.offset);
+                    }
+                }
+                Ok(Step::End) => {
+                    let fits = walk.next_offset() <= self.next_offset;
+                    return fits.then_some(offset.unwrap_or(self.next_offset));
+                }
+                Ok(Step::Damaged(_)) | Err(_) => return None,
+            }
+        }
+        offset.filter(|_| walk.next_offset() <= self.next_offset)
+    }
+
+    /// Tries every byte from `from` on.
+    fn search(&self, start: u64, first: Offset, from: u64) -> (u64, Offset) {
+        const STEP: usize = 64 * 1024;
+        let mut buf = vec![0; STEP + HEADER_LEN];
+        let mut at = from.max(start + 1);
+        while at + HEADER_LEN as u64 <= self.end {
+            let want = usize::try_from(self.end - at).unwrap_or(usize::MAX).min(buf.len());
+            // What cannot be read holds no frame.
+            let read = self.file.read_full_at(&mut buf[..want], at).unwrap_or(0);
+            let windows = buf[..read].windows(HEADER_LEN).take(STEP).enumerate();
+            for (number, bytes) in windows.filter(|(_, bytes)| self.is_plausible(bytes, first)) {
+                let position = at + number as u64;
+                debug_assert!(bytes.len() == HEADER_LEN);
+                if let Some(offset) = self.believed(position, first) {
+                    return (position, offset);
+                }
+            }
+            at += STEP as u64;
+        }
+        (self.end, self.next_offset)
+    }
+
+    fn is_plausible(&self, bytes: &[u8], first: Offset) -> bool {
+        let in_range = |header: Header| header.offset > first && header.offset < self.next_offset;
+        let found = check(bytes, &FrameLimits::STORED);
+        found.is_ok_and(|found| match found {
+            Check::Complete(header) => in_range(header),
+            Check::Incomplete { .. } => Header::read(bytes).is_some_and(in_range),
+        })
+    }
+}
+
+/// What is known to be damaged in one segment: ascending, apart from each other.
+#[derive(Debug, Default)]
+pub(super) struct BadRanges(Vec<BadRange>);
+
+impl BadRanges {
+    /// Adds a range; those that touch become one. False if it was known.
+    pub(super) fn add(&mut self, mut range: BadRange) -> bool {
+        let known = |known: &BadRange| {
+            known.positions.start <= range.positions.start
+                && known.positions.end >= range.positions.end
+        };
+        if self.0.iter().any(known) {
+            return false;
+        }
+        self.0.retain(|other| {
+            let apart = other.positions.end < range.positions.start
+                || other.positions.start > range.positions.end;
+            if !apart {
+                range.positions.start = range.positions.start.min(other.positions.start);
+                range.positions.end = range.positions.end.max(other.positions.end);
+                range.offsets.start = range.offsets.start.min(other.offsets.start);
+                range.offsets.end = range.offsets.end.max(other.offsets.end);
+            }
+            apart
+        });
+        let at = self.0.partition_point(|other| other.positions.start < range.positions.start);
+        self.0.insert(at, range);
+        true
+    }
+
+    /// The first one that ends behind `position`.
+    pub(super) fn next(&self, position: u64) -> Option<&BadRange> {
+        self.0.get(self.0.partition_point(|range| range.positions.end <= position))
+    }
+
+    /// The first byte of the first one.
+    pub(super) fn first(&self) -> Option<u64> {
+        self.0.first().map(|range| range.positions.start)
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> &[BadRange] {
+        &self.0
+    }
+}

@@ -1,0 +1,137 @@
+//! Making a log durable: segments in order, each before its successor gets its name.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::checksums::{Checksums, Mark};
+use super::durability::Durability;
+use super::error::FlushError;
+use super::log::Log;
+use super::segment::{self, Segment};
+use super::writer::{Settling, Writer};
+use crate::model::Offset;
+
+impl Log {
+    /// Makes everything appended so far durable. Blocks for the disk: never call it on a reactor.
+    ///
+    /// After an error the log is read-only: the kernel may have dropped the pages, so trying again would lie. Unless
+    /// there was no descriptor to ask it with: then the next flush starts over.
+    pub fn flush(&self) -> Result<(), FlushError> {
+        let _syncing = self.syncing.lock();
+        if self.is_read_only() {
+            return Err(FlushError::Failed(io::Error::other("an earlier flush failed")));
+        }
+        self.sync_all().map_err(|error| {
+            if FlushError::is_postponing(&error) {
+                return FlushError::Postponed(error);
+            }
+            self.failed.store(true, Ordering::Release);
+            FlushError::Failed(error)
+        })
+    }
+
+    fn sync_all(&self) -> io::Result<()> {
+        self.sync_sealed()?;
+        let mut writer = self.writer.lock();
+        if writer.is_clean() {
+            return Ok(());
+        }
+        let (active, sums) = (Arc::clone(&writer.active), writer.sums.clone());
+        let mark = writer.mark(self.env.clock.now_ns());
+        let dir_dirty = std::mem::take(&mut writer.dir_dirty);
+        drop(writer);
+        sync(&active, sums.as_deref(), mark)?;
+        if dir_dirty && let Err(error) = self.env.disk.sync_dir(&self.dir) {
+            self.writer.lock().dir_dirty = true;
+            return Err(error);
+        }
+        let mut writer = self.writer.lock();
+        // Else it was rolled meanwhile, and the next flush comes to it.
+        if Arc::ptr_eq(&writer.active, &active) {
+            writer.flushed = mark.position;
+        }
+        self.forget_settled(&mut writer);
+        if self.options.durability == Durability::Always {
+            active.publish(mark.position, mark.next_offset);
+            self.end_offset.store(mark.next_offset, Ordering::Release);
+        }
+        self.flushed_offset.store(mark.next_offset, Ordering::Release);
+        Ok(())
+    }
+
+    /// Makes sealed segments durable, oldest first, and gives their successors their names.
+    fn sync_sealed(&self) -> io::Result<()> {
+        // What is there now and no more: a log that rolls as fast as it settles must not keep the flusher for itself.
+        let last = self.writer.lock().active.base_offset;
+        loop {
+            let Some(unsynced) = self.writer.lock().first_unsynced() else { break };
+            let Settling { segment, sums, mark, .. } = unsynced.settling;
+            // The length is the same; setting it gives back the space reserved behind it.
+            if let Err(error) = segment.file.set_len(mark.position) {
+                tracing::debug!(segment = segment.base_offset, %error, "not trimmed");
+            }
+            sync(&segment, sums.as_deref(), mark)?;
+            if let Some(error) = sums.and_then(|sums| sums.seal(mark.position).err()) {
+                tracing::debug!(segment = segment.base_offset, %error, "checksums not trimmed");
+            }
+            if let Some(next) = unsynced.next_sums {
+                // Before the log has its name: one that has it and no checksums is taken for somebody else's.
+                next.sync()?;
+                self.env.disk.sync_dir(&self.dir)?;
+            }
+            self.settle(unsynced.next_base)?;
+            self.writer.lock().synced(segment.base_offset);
+            if segment.base_offset == last {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a segment its name for good: its predecessor is durable.
+    fn settle(&self, base: Offset) -> io::Result<()> {
+        let provisional = segment::path(&self.dir, base, segment::PROVISIONAL);
+        self.env.disk.rename(&provisional, &segment::path(&self.dir, base, segment::WAL))
+    }
+
+    /// Shows readers the whole of the sealed segments that are durable, names included.
+    fn forget_settled(&self, writer: &mut Writer) {
+        while let Some(Settling { segment, mark, .. }) =
+            writer.settling.pop_front_if(|settling| settling.synced)
+        {
+            if self.options.durability == Durability::Always {
+                segment.publish(mark.position, mark.next_offset);
+                segment.seal();
+            }
+        }
+    }
+
+    /// Flushes, and trims what was set aside for growth. The log can still be read afterwards, not appended to.
+    pub fn close(&self) -> Result<(), FlushError> {
+        let writer = self.writer.lock();
+        // Before the flush: what is appended is flushed.
+        self.closed.store(true, Ordering::Release);
+        drop(writer);
+        self.flush()?;
+        let writer = self.writer.lock();
+        // The length is the same; setting it gives back the space reserved behind it.
+        let trimmed = writer.active.file.set_len(writer.position);
+        let trimmed = trimmed.and_then(|()| writer.active.index.seal());
+        let sums = writer.sums.as_ref();
+        let trimmed = trimmed.and_then(|()| sums.map_or(Ok(()), |sums| sums.seal(writer.position)));
+        if let Err(error) = trimmed {
+            tracing::debug!(segment = writer.active.base_offset, %error, "not trimmed");
+        }
+        Ok(())
+    }
+}
+
+/// Makes a segment durable up to `mark`, and then its checksums, which say so.
+fn sync(segment: &Segment, sums: Option<&Checksums>, mark: Mark) -> io::Result<()> {
+    segment.file.sync_data()?;
+    if let Some(sums) = sums {
+        sums.sync_with(mark)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,66 @@
+//! Making the checksums of a segment anew, from its bytes.
+
+use std::io;
+use std::path::Path;
+
+use crate::model::Offset;
+use crate::storage::checksums::{BLOCK, Checksums, Mark};
+use crate::storage::damage::BadRange;
+use crate::storage::disk::File;
+use crate::storage::log::Environment;
+use crate::storage::segment;
+
+/// Of which segment, and what is known of it.
+pub(in crate::storage) struct Build<'a> {
+    pub(in crate::storage) dir: &'a Path,
+    pub(in crate::storage) base: Offset,
+    pub(in crate::storage) file: &'a dyn File,
+    pub(in crate::storage) end: u64,
+    pub(in crate::storage) next_offset: Offset,
+    /// What is no frame: the block where it begins is written down as bad.
+    pub(in crate::storage) bad: &'a [BadRange],
+    pub(in crate::storage) segment_bytes: u64,
+}
+
+/// Writes the checksums beside the old ones and puts them in their place, durably. Returns them with the checksum of the
+/// last block. Calls `before` with position and length of each step before it is read.
+///
+/// What the bytes were before nobody knows: from here on they stay what they are, or it is noticed.
+pub(in crate::storage) fn build(
+    env: &Environment,
+    what: &Build<'_>,
+    mut before: impl FnMut(u64, u64) -> io::Result<()>,
+) -> io::Result<(Checksums, u32)> {
+    const STEP: u64 = 64 * BLOCK;
+    // The mark says that the log is durable.
+    what.file.sync_data()?;
+    let path = segment::path(what.dir, what.base, segment::SUM);
+    let temporary = path.with_extension("sum.tmp");
+    let (disk, at_ns) = (&*env.disk, env.clock.now_ns());
+    let sums = Checksums::create(disk, &temporary, what.base, at_ns, what.segment_bytes)?;
+    sums.reserve(what.end)?;
+    let mut buf = vec![0; usize::try_from(STEP).unwrap_or(usize::MAX)];
+    let (mut at, mut tail) = (0, 0);
+    while at < what.end {
+        let len = STEP.min(what.end - at);
+        before(at, len)?;
+        let buf = &mut buf[..usize::try_from(len).unwrap_or(usize::MAX)];
+        if what.file.read_full_at(buf, at)? < buf.len() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        sums.extend(at, buf, &mut tail);
+        at += len;
+    }
+    for bad in what.bad {
+        sums.put_bad(bad.positions.start / BLOCK);
+    }
+    let (position, next_offset) = (what.end, what.next_offset);
+    let partial = super::partial(position, tail);
+    sums.sync_with(Mark { position, next_offset, at_ns, partial })?;
+    // The confirmation too.
+    sums.sync()?;
+    disk.rename(&temporary, &path)?;
+    disk.sync_dir(what.dir)?;
+    env.metrics.checksums_rebuilt.inc();
+    Ok((sums, tail))
+}

@@ -1,0 +1,91 @@
+//! Taking away what is not part of the log, and keeping it.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+
+use super::{File, Open, Recovery, segment};
+use crate::model::Offset;
+
+impl Recovery<'_> {
+    /// Cuts the file to `torn.start`, after copying what is cut to a file beside it. `false` if there is no space for
+    /// that: then nothing is cut.
+    pub(super) fn cut_tail(
+        &self,
+        base: Offset,
+        file: &dyn File,
+        torn: Range<u64>,
+        why: &str,
+    ) -> io::Result<bool> {
+        // The length is the same; what was reserved behind it may be what the copy needs.
+        file.set_len(torn.end)?;
+        let kept = self.unused_name(base)?;
+        let path = self.dir.join(&kept);
+        if let Err(error) = self.keep(file, torn.clone(), &path) {
+            self.env.disk.remove_file(&path)?;
+            if error.kind() != io::ErrorKind::StorageFull {
+                return Err(error);
+            }
+            tracing::error!(
+                dir = %self.dir.display(), segment = base, position = torn.start, why, %error,
+                "no space to keep the torn tail; the partition is read-only until a restart with some"
+            );
+            return Ok(false);
+        }
+        file.set_len(torn.start)?;
+        file.sync_data()?;
+        let bytes = torn.end - torn.start;
+        self.env.metrics.torn_bytes.add(bytes);
+        tracing::warn!(
+            dir = %self.dir.display(), segment = base, position = torn.start, bytes, why, kept,
+            "torn tail cut: the log ended in bytes that are not whole frames"
+        );
+        Ok(true)
+    }
+
+    /// Copies a range of a file to a new one, durably.
+    fn keep(&self, file: &dyn File, range: Range<u64>, path: &Path) -> io::Result<()> {
+        let copy = self.env.disk.open(path, Open::Truncate)?;
+        copy_range(file, range, &*copy)?;
+        copy.sync_data()?;
+        self.env.disk.sync_dir(self.dir)
+    }
+
+    /// `BASE.torn-N` with the first N that is free.
+    fn unused_name(&self, base: Offset) -> io::Result<String> {
+        let entries = self.env.disk.list(self.dir)?;
+        let taken = |name: &String| entries.iter().any(|entry| entry.name == *name);
+        let mut names = (1u64..).map(|n| format!("{base:020}.torn-{n}"));
+        names.find(|name| !taken(name)).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Keeps a provisional segment under a name that is no segment's.
+    pub(super) fn set_aside(&self, base: Offset) -> io::Result<()> {
+        let path = self.path(base, segment::PROVISIONAL);
+        let bytes = self.env.disk.open(&path, Open::Existing)?.len()?;
+        let kept = self.unused_name(base)?;
+        self.env.disk.rename(&path, &self.dir.join(&kept))?;
+        self.env.disk.sync_dir(self.dir)?;
+        self.env.metrics.torn_bytes.add(bytes);
+        tracing::warn!(
+            dir = %self.dir.display(), segment = base, bytes, kept,
+            "segment set aside: records between it and the end of the log are lost"
+        );
+        Ok(())
+    }
+}
+
+fn copy_range(from: &dyn File, range: Range<u64>, to: &dyn File) -> io::Result<()> {
+    let mut buf = vec![0; 1 << 20];
+    let mut at = range.start;
+    while at < range.end {
+        let want = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buf.len());
+        let read = from.read_full_at(&mut buf[..want], at)?;
+        if read == 0 {
+            break;
+        }
+        to.write_all_at(&buf[..read], at - range.start)?;
+        at += read as u64;
+    }
+    Ok(())
+}
