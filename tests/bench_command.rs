@@ -173,11 +173,15 @@ fn without_a_broker_one_is_started_and_leaves_nothing() {
     if std::net::TcpStream::connect("127.0.0.1:9092").is_ok() {
         return;
     }
-    let output = bench(&["produce", "--dir", path, "--count", "10", "--output", "json"]);
+    let options = ["--durability", "always", "--set", "server.reactors=1", "--partitions", "2"];
+    let produce = ["produce", "--dir", path, "--count", "10", "--output", "json"];
+    let output = bench(&[&produce[..], &options].concat());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && said.contains("one runs in this process"), "{said}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&result["broker"], &result["records"]), (&"in-process".into(), &10.into()));
+    // Acks come after a flush, which a broker in this process can tell.
+    assert!(number(&result, "flushes_per_sec") > 0.0);
     assert_eq!(listing(dir.path()), [""; 0]);
 }
 
@@ -252,20 +256,21 @@ fn a_comparison_beside_silent_connections() {
 
 /// The directory of the tests, which is on a disk as a rule; elsewhere the command must say so.
 #[test]
-fn a_consumer_that_reads_from_the_disk() {
+fn what_only_a_disk_can_tell() {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().to_str().unwrap();
     let small = ["--dir", path, "--mb", "8", "--rounds", "1", "--duration", "0.2"];
-    let args = [&["compare", "--only", "cold-", "--output", "json"], &small[..]].concat();
-    let output = bench(&args);
+    let only = ["compare", "--only", "cold-", "--only", "commit-", "--output", "json"];
+    let output = bench(&[&only[..], &small].concat());
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.success() {
         let result: Value = serde_json::from_slice(&output.stdout).unwrap();
         let workloads = result["workloads"].as_array().unwrap();
-        assert_eq!(workloads.len(), 4);
+        assert_eq!(workloads.len(), 6);
         for workload in workloads {
             assert_compared(workload);
-            assert_eq!(workload["unit"], "p99_us");
+            let commit = workload["name"].as_str().unwrap().starts_with("commit-");
+            assert_eq!(workload["unit"], if commit { "acks_per_sec" } else { "p99_us" });
         }
     } else {
         assert!(said.contains("choose another --dir"), "{said}");
@@ -311,6 +316,7 @@ fn wrong_usage_is_one_line() {
         (&["produce", "--record-size", "1000000", "--batch", "100"], 2, "a frame may hold"),
         (&["e2e", "--rate", "0"], 2, "invalid value '0' for '--rate <N>'"),
         (&["produce", "--broker", "127.0.0.1:1", "--durability", "always"], 2, "runs already"),
+        (&["produce", "--durability", "never"], 2, "invalid value 'never' for '--durability"),
         (&["produce", "--partitions", "0"], 2, "invalid value '0' for '--partitions <N>'"),
         (&["compare", "--only", "prodcue"], 2, "no workload has such a name"),
         (&["compare", "--min-kept", "0.9"], 2, "needs --idle or --parked"),
