@@ -25,9 +25,12 @@ const PARTITIONS: u32 = 2;
 /// Acked records: topic, partition and offset, and the hash of what was sent.
 type Journal = BTreeMap<(&'static str, u32, u64), String>;
 
-fn start(data: &Path) -> Broker {
+/// Each round is of the other mode than the one before.
+fn start(data: &Path, round: u64) -> Broker {
+    let durability = if round.is_multiple_of(2) { "interval" } else { "always" };
     Start::on(data)
         .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1)
+        .env("HERMITMQ_STORAGE__DURABILITY", durability)
         .env("HERMITMQ_TOPICS__DEFAULT_PARTITIONS", PARTITIONS)
         .run()
 }
@@ -101,7 +104,7 @@ fn killed_under_load() {
     let (dir, data) = scratch();
     let mut random = Random::seeded();
     let mut journal = Journal::new();
-    let mut broker = start(&data);
+    let mut broker = start(&data, 0);
     for round in 0..rounds.unwrap_or(10) {
         let addr = broker.addr();
         let pause = Duration::from_millis(30 + random.below(400));
@@ -130,13 +133,13 @@ fn killed_under_load() {
                 assert_eq!(before, None, "round {round}: {topic}/{partition} {offset} used twice");
             }
         }
-        broker = start(&data);
+        broker = start(&data, round + 1);
         assert_journal_holds(broker.addr(), &journal, round);
     }
     assert!(journal.len() > 1000, "{} acks are no load", journal.len());
     assert_eq!(listing(dir.path()), ["data"]);
     assert!(broker.terminate().0.success());
-    assert_journal_holds(start(&data).addr(), &journal, u64::MAX);
+    assert_journal_holds(start(&data, 0).addr(), &journal, u64::MAX);
 }
 
 #[test]

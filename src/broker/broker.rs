@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::error::{BrokerError, CloseError, CommitError, PartitionError};
-use super::flusher::{FlushQueue, Flusher};
+use super::error::{BrokerError, CloseError, CommitError, PartitionError, ScrubStopped};
+use super::flusher::Flusher;
 use super::health::{Health, Problem};
 use super::offsets::{OffsetKey, OffsetTable};
 use super::opener::{Created, Opener, Topics};
@@ -18,7 +18,7 @@ use super::restore;
 use super::space::Space;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
-use crate::storage::{self, Clock, Disk, Environment, LogOptions, OpenError};
+use crate::storage::{self, Clock, Disk, Environment, LogOptions, OpenError, Scrubbed};
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
 ///
@@ -57,9 +57,9 @@ impl Broker {
     /// topics, and restores the committed offsets.
     pub fn open(parts: Parts) -> Result<Self, BrokerError> {
         let Parts { options, declared, storage, disk, clock, metrics } = parts;
-        let interval = Duration::from_millis(u64::from(storage.flush_interval_ms));
         let shared = Arc::new(Shared {
-            flush_queue: Arc::new(FlushQueue::new(interval)),
+            flush_queue: Arc::default(),
+            flush_interval: Duration::from_millis(u64::from(storage.flush_interval_ms)),
             space: Space::new(storage.min_free_mb),
             metrics: Arc::clone(&metrics),
         });
@@ -129,6 +129,33 @@ impl Broker {
             problems.push(Problem::Damaged { segments });
         }
         Health { problems }
+    }
+
+    /// Compares what was flushed of every partition with its checksums; damage is kept from readers. Reads all of the disk,
+    /// as slowly as `pause` wants: it is told how many bytes are next, and ends the look by `false`, which is the error.
+    pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> Result<Scrubbed, ScrubStopped> {
+        let topics = self.topics.read();
+        let partitions: Vec<_> =
+            topics.values().flat_map(BTreeMap::values).map(Arc::clone).collect();
+        drop(topics);
+        let mut total = Scrubbed::default();
+        for partition in partitions {
+            match partition.scrub(pause) {
+                Ok(found) => {
+                    total.bytes += found.bytes;
+                    total.damaged += found.damaged;
+                    total.summed += found.summed;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    return Err(ScrubStopped);
+                }
+                Err(error) => {
+                    tracing::error!(partition = %partition.name(), %error, "cannot be compared with its checksums");
+                }
+            }
+        }
+        self.metrics().scrubs.inc();
+        Ok(total)
     }
 
     /// The instruments.

@@ -118,3 +118,8 @@ pub struct CloseError {
     /// Why the first of them failed.
     pub first: FlushError,
 }
+
+/// A look through the log was ended before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("stopped")]
+pub struct ScrubStopped;

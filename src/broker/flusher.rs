@@ -1,10 +1,10 @@
 //! The threads that make appended records durable: those of some topics at once, the others within the flush interval.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
@@ -13,63 +13,43 @@ use super::partition::Partition;
 /// Enough that one slow disk access does not hold up all other partitions.
 const THREADS: usize = 4;
 
-/// Partitions with unflushed records. While nothing is due, nobody wakes up.
-#[derive(Debug)]
+/// Partitions with unflushed records, each until it is due: at once, or an interval after it became dirty. So nobody
+/// passes anybody who has waited longer. While nothing is due, nobody wakes up.
+#[derive(Debug, Default)]
 pub(super) struct FlushQueue {
-    interval: Duration,
     state: Mutex<State>,
     /// Rung for a thread that waits for anything.
     idle: Condvar,
-    /// Rung for the thread that waits for the first of `later`.
+    /// Rung for the thread that waits until the first partition is due.
     timer: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// To be flushed at once, in this order.
-    urgent: VecDeque<Arc<Partition>>,
-    /// To be flushed when they are due.
-    later: BinaryHeap<Reverse<Timed>>,
+    queue: BinaryHeap<Reverse<Due>>,
     /// Threads that wait for anything.
     idle: usize,
-    /// A thread waits for the first of `later`. One is enough.
+    /// A thread waits until the first partition is due. One is enough.
     timed: bool,
     stop: bool,
 }
 
 #[derive(Debug)]
-struct Timed {
-    due: Instant,
+struct Due {
+    at: Instant,
     partition: Arc<Partition>,
 }
 
 impl FlushQueue {
-    pub(super) fn new(interval: Duration) -> Self {
-        let (idle, timer) = (Condvar::new(), Condvar::new());
-        Self { interval, state: Mutex::default(), idle, timer }
-    }
-
-    /// Longest time that a record waits for the beginning of its flush, if the disk keeps up.
-    pub(super) fn interval(&self) -> Duration {
-        self.interval
-    }
-
-    /// Has a partition flushed by the next thread that is free.
-    pub(super) fn push_urgent(&self, partition: Arc<Partition>) {
+    /// Has a partition flushed at `at`, or as soon as possible if that is over.
+    pub(super) fn push(&self, partition: Arc<Partition>, at: Instant) {
         let mut state = self.state.lock();
-        state.urgent.push_back(partition);
-        self.ring(&state);
-    }
-
-    /// Has a partition flushed one interval after `since`.
-    pub(super) fn push_later(&self, partition: Arc<Partition>, since: Instant) {
-        let due = since + self.interval;
-        let mut state = self.state.lock();
-        let first = state.later.peek().is_none_or(|Reverse(first)| due < first.due);
-        state.later.push(Reverse(Timed { due, partition }));
-        if !state.timed {
+        let first = state.first().is_none_or(|first| at < first);
+        state.queue.push(Reverse(Due { at, partition }));
+        if !state.timed || at <= Instant::now() {
             self.ring(&state);
         } else if first {
+            // It waits for another one, which comes later.
             self.timer.notify_one();
         }
     }
@@ -86,24 +66,20 @@ impl FlushQueue {
     /// Waits for a partition that is due; `None` once stopped.
     fn take(&self) -> Option<Arc<Partition>> {
         let mut state = self.state.lock();
-        loop {
-            if state.stop {
-                return None;
-            }
-            if let Some(partition) = state.urgent.pop_front() {
-                self.pass_on(&state);
-                return Some(partition);
-            }
-            let due = state.later.peek().map(|Reverse(first)| first.due);
-            match due {
-                Some(due) if due <= Instant::now() => {
-                    let Reverse(Timed { partition, .. }) = state.later.pop()?;
-                    self.pass_on(&state);
+        while !state.stop {
+            let now = Instant::now();
+            match state.first() {
+                Some(at) if at <= now => {
+                    let Reverse(Due { partition, .. }) = state.queue.pop()?;
+                    // This thread goes to work: another one takes over what is left to be done or waited for.
+                    if state.first().is_some_and(|next| next <= now || !state.timed) {
+                        self.ring(&state);
+                    }
                     return Some(partition);
                 }
-                Some(due) if !state.timed => {
+                Some(at) if !state.timed => {
                     state.timed = true;
-                    self.timer.wait_until(&mut state, due);
+                    self.timer.wait_until(&mut state, at);
                     state.timed = false;
                 }
                 _ => {
@@ -113,13 +89,7 @@ impl FlushQueue {
                 }
             }
         }
-    }
-
-    /// A thread goes to work: another one takes over if there is more to be done or waited for.
-    fn pass_on(&self, state: &State) {
-        if !state.urgent.is_empty() || !state.timed && !state.later.is_empty() {
-            self.ring(state);
-        }
+        None
     }
 
     fn stop(&self) {
@@ -130,30 +100,35 @@ impl FlushQueue {
 
     /// Forgets what is queued: partitions and their queue hold each other.
     fn clear(&self) {
-        let mut state = self.state.lock();
-        let queued = (std::mem::take(&mut state.urgent), std::mem::take(&mut state.later));
-        drop(state);
+        let queued = std::mem::take(&mut self.state.lock().queue);
         drop(queued);
     }
 }
 
-impl PartialEq for Timed {
-    fn eq(&self, other: &Self) -> bool {
-        self.due == other.due
+impl State {
+    /// When the first partition is due.
+    fn first(&self) -> Option<Instant> {
+        self.queue.peek().map(|Reverse(first)| first.at)
     }
 }
 
-impl Eq for Timed {}
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
 
-impl PartialOrd for Timed {
+impl Eq for Due {}
+
+impl PartialOrd for Due {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Timed {
+impl Ord for Due {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.due.cmp(&other.due)
+        self.at.cmp(&other.at)
     }
 }
 

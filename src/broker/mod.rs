@@ -26,7 +26,9 @@ mod tests;
 mod wake;
 
 pub use broker::{Broker, Parts};
-pub use error::{AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError};
+pub use error::{
+    AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
+};
 pub use health::{Health, Problem};
 pub use offsets::OffsetKey;
 pub use options::{Options, TopicOptions};

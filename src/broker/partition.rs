@@ -1,8 +1,9 @@
 //! One partition of a topic: its log, the readers that wait for more of it, and the producers that wait for the disk.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -14,12 +15,16 @@ use super::wake::{WaiterId, Waiters, Wake};
 use crate::metrics::Metrics;
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
-use crate::storage::{self, Appended, Cursor, Durability, Fetch, FlushError, LocateError, Log};
+use crate::storage::{
+    self, Appended, Cursor, Durability, Fetch, FlushError, LocateError, Log, Scrubbed,
+};
 
 /// What all partitions of a broker share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) flush_queue: Arc<FlushQueue>,
+    /// Longest time that a record waits for the beginning of its flush, if the disk keeps up.
+    pub(super) flush_interval: Duration,
     pub(super) space: Space,
     pub(super) metrics: Arc<Metrics>,
 }
@@ -175,7 +180,7 @@ impl Partition {
             return false;
         }
         let oldest = self.dirt.lock().oldest();
-        let most = self.shared.flush_queue.interval() * 2;
+        let most = self.shared.flush_interval * 2;
         oldest.is_some_and(|oldest| now.saturating_duration_since(oldest) > most)
     }
 
@@ -200,6 +205,13 @@ impl Partition {
     /// Moves a reader past the damage it stands at; see [`Log::skip_damage`]. False if nothing is behind it.
     pub(super) fn skip_damage(&self, cursor: &mut Cursor) -> bool {
         self.log.skip_damage(cursor)
+    }
+
+    /// Compares what was flushed with its checksums; see [`Log::scrub`].
+    pub(super) fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> io::Result<Scrubbed> {
+        let found = self.log.scrub(pause)?;
+        self.shared.metrics.scrubbed_bytes.add(found.bytes);
+        Ok(found)
     }
 
     /// Parks a reader at the end. The reader must fetch once more afterwards.
@@ -236,8 +248,10 @@ impl Partition {
         let since = self.dirt.lock().end(ended, Instant::now);
         match since {
             None => {}
-            // It would be postponed again at once.
-            Some(_) if ended == Ended::Postponed => self.queue_later(Instant::now()),
+            // Not at once: it would be postponed again.
+            Some(_) if ended == Ended::Postponed => {
+                self.queue_at(Instant::now() + self.shared.flush_interval);
+            }
             Some(since) => self.queue(since),
         }
         self.producers.wake_all();
@@ -255,20 +269,22 @@ impl Partition {
 
     /// Sees to it that a flusher comes by in time for what was appended at `since`.
     fn queue(self: &Arc<Self>, since: Instant) {
-        match self.log.durability() {
-            Durability::Interval => self.queue_later(since),
-            Durability::Always => self.shared.flush_queue.push_urgent(Arc::clone(self)),
-        }
+        self.queue_at(match self.log.durability() {
+            Durability::Interval => since + self.shared.flush_interval,
+            Durability::Always => since,
+        });
     }
 
-    fn queue_later(self: &Arc<Self>, since: Instant) {
-        self.shared.flush_queue.push_later(Arc::clone(self), since);
+    fn queue_at(self: &Arc<Self>, at: Instant) {
+        self.shared.flush_queue.push(Arc::clone(self), at);
     }
 
     /// Flushes for good; nothing can be appended afterwards.
     pub(super) fn close(&self) -> Result<(), FlushError> {
         let result = self.log.close();
         self.count(&result);
+        self.producers.wake_all();
+        self.readers.wake_all();
         result
     }
 

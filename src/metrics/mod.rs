@@ -167,6 +167,10 @@ pub struct Metrics {
     pub damaged_bytes: Counter,
     /// Times that a reader was moved past damaged records.
     pub damage_skipped: Counter,
+    /// Looks through the whole log, comparing it with its checksums, that came to their end.
+    pub scrubs: Counter,
+    /// Bytes compared with their checksums by them.
+    pub scrubbed_bytes: Counter,
     /// Files of checksums made anew from their log.
     pub checksums_rebuilt: Counter,
 }

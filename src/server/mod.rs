@@ -3,6 +3,7 @@
 //! Start: lock the data directory, take the port, recover, accept. Stop: the reverse, with a flush before the lock is
 //! given back. [`Server`] is a broker in this process; [`run`] is one that owns the process and its signals.
 
+mod scrub;
 mod signals;
 mod watch;
 
@@ -18,6 +19,7 @@ use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
 
+use scrub::Scrub;
 use watch::Watch;
 
 /// Why a broker did not start.
@@ -60,6 +62,7 @@ pub struct Server {
     broker: Arc<Broker>,
     plane: DataPlane,
     watch: Watch,
+    scrub: Scrub,
     shutdown_timeout: Duration,
     /// Given back last.
     _lock: DirLock,
@@ -77,9 +80,11 @@ impl Server {
         tracing::debug!(open_files, "limit of open files");
         let broker = Arc::new(recover(config)?);
         let watch = Watch::start(Arc::clone(&broker)).map_err(StartError::Thread)?;
+        let scrub =
+            Scrub::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let plane = DataPlane::start(listener, &config.server, &config.security, &broker)?;
         let shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
-        Ok(Self { broker, plane, watch, shutdown_timeout, _lock: lock })
+        Ok(Self { broker, plane, watch, scrub, shutdown_timeout, _lock: lock })
     }
 
     /// The address it listens on.
@@ -101,7 +106,7 @@ impl Server {
                 "connections broken off: they did not take their answers in time"
             );
         }
-        drop(self.watch);
+        drop((self.watch, self.scrub));
         self.broker.close()
     }
 }

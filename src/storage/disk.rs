@@ -123,6 +123,10 @@ impl Map for NoMap {
     fn seal(&self, _words: usize) -> io::Result<()> {
         Ok(())
     }
+
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 /// A shared mapping of a file as words of eight bytes.
@@ -134,6 +138,9 @@ pub trait Map: Debug + Send + Sync {
     fn words(&self) -> &[AtomicU64];
     /// Extends the file, with disk space set aside, so that at least `words` words are backed. Does nothing if they are.
     fn grow(&self, words: usize) -> io::Result<()>;
+    /// Whether the file still has the bytes of the words that were backed: touching those that somebody has cut off would
+    /// end the process. Asked before the mapping is used; what is cut off a moment later is not noticed.
+    fn is_whole(&self) -> bool;
     /// Cuts the file to `words` words, which must be backed, and lets go of its descriptor: the mapping grows no more.
     fn seal(&self, words: usize) -> io::Result<()>;
 }

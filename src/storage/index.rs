@@ -113,6 +113,10 @@ impl OffsetIndex {
 
     /// The last entry at or before `offset`.
     pub(super) fn floor(&self, offset: Offset) -> Option<IndexEntry> {
+        if !self.map.is_whole() {
+            // Cut by somebody: as if there were none.
+            return None;
+        }
         let words = self.map.words();
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -127,6 +131,9 @@ impl OffsetIndex {
 
     /// The last entry at or before a position of the log.
     pub(super) fn floor_position(&self, position: u64) -> Option<IndexEntry> {
+        if !self.map.is_whole() {
+            return None;
+        }
         self.get(self.count_before(position + 1).checked_sub(1)?)
     }
 
@@ -157,6 +164,9 @@ impl OffsetIndex {
     pub(super) fn push(&self, entry: IndexEntry) {
         let len = self.len.load(Ordering::Relaxed);
         let needed = (len + 1) * 2;
+        if !self.map.is_whole() {
+            return;
+        }
         if self.map.words().len() < needed {
             // Twice as much each time, at last the whole mapping: growing waits for the file system, and appends wait
             // for it.

@@ -28,6 +28,11 @@ pub struct Options {
     pub on_corruption: OnCorruption,
     /// Free space below which no record is appended, in MiB; 0 turns that off. Committed offsets may use it.
     pub min_free_mb: u32,
+    /// Time between two comparisons of the whole log with its checksums, in hours; the first begins with the start. 0 turns
+    /// them off.
+    pub scrub_interval_hours: u32,
+    /// How fast these read the disk, in MiB a second.
+    pub scrub_mb_per_s: u32,
     /// A key of the Go original without a meaning here: accepted and ignored.
     pub buffer_pool_size_kb: Option<u32>,
     /// A key of the Go original without a meaning here: accepted and ignored.
@@ -45,6 +50,8 @@ impl Default for Options {
             flush_interval_ms: 500,
             on_corruption: OnCorruption::Disconnect,
             min_free_mb: limits::MIN_FREE_MB_DEFAULT,
+            scrub_interval_hours: 168,
+            scrub_mb_per_s: 20,
             buffer_pool_size_kb: None,
             max_buffer_return_kb: None,
         }

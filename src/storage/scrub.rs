@@ -75,7 +75,7 @@ impl Log {
         pace: &mut Pace<'_>,
         summed: &mut u64,
     ) -> io::Result<()> {
-        let Some(sums) = self.sums_of(segment)? else {
+        let Some(sums) = self.sums_of(segment)?.filter(|sums| sums.is_whole()) else {
             *summed += 1;
             return self.sum_up(segment, pace);
         };

@@ -400,6 +400,10 @@ impl Map for SimMap {
         Ok(())
     }
 
+    fn is_whole(&self) -> bool {
+        true
+    }
+
     fn seal(&self, words: usize) -> io::Result<()> {
         if let Some(inode) = self.inode.lock().take() {
             self.backed.fetch_min(words, Ordering::AcqRel);

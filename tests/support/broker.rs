@@ -68,7 +68,13 @@ impl Start {
 
     /// The command, in the environment that these settings alone make: no configuration of the machine is read.
     pub fn command(&self) -> Command {
-        let mut command = bare_command();
+        self.command_under(&[exe()])
+    }
+
+    /// The same, given to another command as its last arguments: `before` ends with the binary.
+    fn command_under(&self, before: &[&str]) -> Command {
+        let mut command = bare_command(before[0]);
+        command.args(&before[1..]);
         command.args(["serve", "--port", "0", "--data-dir"]).arg(&self.data_dir);
         command.args(&self.args).envs(self.env.iter().map(|(k, v)| (k, v)));
         if let Some(parent) = self.data_dir.parent().filter(|parent| parent.is_dir()) {
@@ -82,11 +88,18 @@ impl Start {
         let child = self.command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Broker::watch(child)
     }
+
+    /// Starts the broker as the command that another one runs, and waits until it listens.
+    pub fn run_under(self, before: &[&str]) -> Broker {
+        let before = [before, &[exe()]].concat();
+        let mut command = self.command_under(&before);
+        Broker::watch(command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
+    }
 }
 
-/// The binary without any `HERMITMQ_` variable that the tests' own environment may hold.
-fn bare_command() -> Command {
-    let mut command = Command::new(exe());
+/// A program without any `HERMITMQ_` variable that the tests' own environment may hold.
+fn bare_command(program: &str) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HERMITMQ_") {
             command.env_remove(name);
@@ -267,7 +280,7 @@ pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
 
 /// The binary with arguments, in a bare environment.
 pub fn hermitmq(args: &[&str]) -> Command {
-    let mut command = bare_command();
+    let mut command = bare_command(exe());
     command.args(args);
     command
 }

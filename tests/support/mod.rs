@@ -1,9 +1,16 @@
 //! What the black-box tests share: a broker process, and a client that speaks protocol 1.0 byte by byte.
 #![allow(dead_code, unreachable_pub, unused_imports, missing_docs)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout
+)]
 
 mod broker;
 mod raw;
+mod strace;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,6 +20,7 @@ pub use raw::{
     COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
     frames_of, handshake, name,
 };
+pub use strace::{Event, Trace, Traced};
 
 /// How long anything may take before a test gives up. No test measures time; this only ends a hang.
 pub const HANG: Duration = Duration::from_secs(30);

@@ -65,6 +65,8 @@ fn a_restored_commit_beyond_the_end_is_clamped_for_good() {
     let wal = file("t_0", "00000000000000000000.wal");
     let half = disk.read(&wal).unwrap().len() / 2;
     disk.put(&wal, &disk.read(&wal).unwrap()[..half]);
+    // They would say that records are missing.
+    disk.remove(&file("t_0", "00000000000000000000.sum"));
 
     let broker = open(&disk);
     assert_eq!(broker.committed(&key("g", "t", 0)), Some(2));

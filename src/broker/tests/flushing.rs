@@ -90,13 +90,16 @@ fn a_postponed_flush_is_tried_again_without_an_append() {
     let broker = try_open(&disk, Options::default(), 1).unwrap();
     let partition = broker.partition(&topic("t"), 0).unwrap();
     disk.faults(|faults| faults.no_descriptors = true);
-    append(&partition).unwrap();
+    // A roll: the directory has a new name in it.
+    for _ in 0..2 {
+        append_frame(&partition, b"", &vec![7; 700_000]).unwrap();
+    }
     let flushes = broker.metrics().flushes.get();
     wait_for("some tries", || broker.metrics().flushes.get() > flushes + 3);
     disk.faults(|faults| faults.no_descriptors = false);
     let crashed = |seed| open(&disk.crash(&mut Seeded::new(seed)));
     let end = |broker: &Broker| broker.partition(&topic("t"), 0).unwrap().end_offset();
-    wait_for("a flush", || (0..20).all(|seed| end(&crashed(seed)) == 1));
+    wait_for("a flush", || (0..20).all(|seed| end(&crashed(seed)) == 2));
     assert_eq!(broker.metrics().flush_errors.get(), 0);
     append(&partition).unwrap();
 }
@@ -137,8 +140,13 @@ fn a_disk_that_does_not_keep_up_is_told_and_its_catching_up_too() {
     wait_for("the flush to begin", || disk.syncing() == 1);
     let second = Instant::now();
     append(&partition).unwrap();
+    // The log, and then its checksums.
     disk.pass_one();
-    wait_for("the second flush", || disk.syncing() == 1 && partition.is_behind(Instant::now()));
+    wait_for("the first sync to end", || disk.passed());
+    disk.pass_one();
+    wait_for("the second flush", || {
+        disk.passed() && disk.syncing() == 1 && partition.is_behind(Instant::now())
+    });
     assert!(!partition.is_behind(second + Duration::from_millis(5)));
     disk.open();
     wait_for("the second flush to end", || !partition.is_behind(Instant::now()));

@@ -60,6 +60,11 @@ impl SlowDisk {
         self.gate.opened.notify_all();
     }
 
+    /// Whether whoever was let through is through.
+    pub(super) fn passed(&self) -> bool {
+        self.gate.state.lock().passes == 0
+    }
+
     /// Each sync takes this long.
     pub(super) fn pause(&self, pause: Duration) {
         self.gate.state.lock().pause = pause;
