@@ -19,11 +19,13 @@ mod error;
 pub mod file_slice;
 mod flush;
 mod index;
+pub mod inspect;
 mod log;
 mod mmap;
 mod options;
 mod os_disk;
 mod recovery;
+mod replace;
 mod scrub;
 mod segment;
 #[cfg(test)]

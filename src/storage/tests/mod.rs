@@ -4,6 +4,7 @@ mod crash;
 mod dir_lock;
 mod faults;
 mod index;
+mod inspect;
 mod model;
 mod original;
 mod readers;
