@@ -25,6 +25,7 @@ mod mmap;
 mod options;
 mod os_disk;
 mod recovery;
+pub mod repair;
 mod replace;
 mod scrub;
 mod segment;

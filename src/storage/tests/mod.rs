@@ -8,6 +8,7 @@ mod inspect;
 mod model;
 mod original;
 mod readers;
+mod repair;
 mod roll;
 mod sealed;
 mod torn;
