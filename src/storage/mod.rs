@@ -7,6 +7,7 @@
 //! (appending), `flush` (making it durable), `walk` (reading frames from a file), `recovery` (every start goes through
 //! it), [`DirLock`].
 
+pub mod backup;
 mod checksums;
 mod clock;
 mod compare;

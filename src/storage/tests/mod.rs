@@ -1,5 +1,6 @@
 //! Tests of the log as a whole, on a simulated disk where they can and on the real one where they must.
 
+mod backup;
 mod crash;
 mod dir_lock;
 mod faults;
