@@ -18,6 +18,7 @@ mod tests;
 mod wake;
 
 pub use broker::{Broker, Parts};
+pub use catalog::parse_dir_name;
 pub use error::{BrokerError, CloseError, CommitError, PartitionError, RestoreError};
 pub use offsets::OffsetKey;
 pub use options::Options;

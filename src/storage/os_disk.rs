@@ -64,6 +64,7 @@ impl Disk for OsDisk {
             io::copy(&mut source, &mut copy)?;
             Duplicate::Copied
         };
+        copy.set_permissions(source.metadata()?.permissions())?;
         copy.sync_all()?;
         Ok(how)
     }

@@ -18,7 +18,6 @@ mod link;
 mod pace;
 mod peer;
 mod produce;
-mod progress;
 mod report;
 mod scratch;
 mod shape;
@@ -30,6 +29,7 @@ mod workload;
 pub(super) use args::BenchCommand;
 
 use super::failure::Failure;
+use super::{progress, table};
 
 /// Runs one of the benchmarks.
 pub(super) fn run(command: &BenchCommand) -> Result<(), Failure> {

@@ -38,14 +38,11 @@ impl Layout {
         let mut names = BTreeMap::<Offset, BTreeSet<String>>::new();
         let mut beside = Vec::new();
         for entry in disk.list(dir)? {
-            match split(&entry.name).filter(|_| !entry.is_dir) {
-                Some((base, extension)) => {
-                    names.entry(base).or_default().insert(extension.to_owned());
-                }
-                None => {
-                    let message = "nothing of HermitMQ's; left alone";
-                    beside.push(Finding::note(Kind::Stranger, &entry.name, message));
-                }
+            if let Some((base, extension)) = split(&entry.name).filter(|_| !entry.is_dir) {
+                names.entry(base).or_default().insert(extension.to_owned());
+            } else {
+                let message = "nothing of HermitMQ's; left alone";
+                beside.push(Finding::note(Kind::Stranger, &entry.name, message));
             }
         }
         beside.sort_by(|a, b| a.file.cmp(&b.file));

@@ -19,7 +19,7 @@ pub use dump::{Dumped, DumpedFrame, dump_partition};
 pub use report::{
     Finding, InspectError, Kind, PartitionReport, SegmentReport, Severity, Span, State,
 };
-pub use verify::{partition_bytes, verify_partition};
+pub use verify::{is_partition, partition_bytes, verify_partition};
 
 pub(super) use layout::{Files, Layout};
 pub(super) use listed::Listed;

@@ -208,7 +208,9 @@ impl<'a> Pieces<'a> {
             };
             self.verified += end - self.compared - len(&bad) - len(&unknown);
             self.compared = end;
-            bad.into_iter().for_each(|range| self.add_bad(range));
+            for range in bad {
+                self.add_bad(range);
+            }
             self.unknown.extend(unknown);
         }
         Ok(())

@@ -20,7 +20,8 @@ pub struct InspectError {
 }
 
 impl InspectError {
-    pub(in crate::storage) fn at(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+    /// Adds what it happened to.
+    pub fn at(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self { path, source }
     }
@@ -134,7 +135,8 @@ impl Finding {
         Self { severity, kind, file, bytes: None, offsets: None, message }
     }
 
-    pub(super) fn damage(kind: Kind, file: &str, message: &str) -> Self {
+    /// Records are damaged or missing.
+    pub fn damage(kind: Kind, file: &str, message: &str) -> Self {
         Self::new(Severity::Damage, kind, file, message)
     }
 
@@ -142,7 +144,8 @@ impl Finding {
         Self::new(Severity::Derived, kind, file, message)
     }
 
-    pub(super) fn note(kind: Kind, file: &str, message: &str) -> Self {
+    /// Worth knowing.
+    pub fn note(kind: Kind, file: &str, message: &str) -> Self {
         Self::new(Severity::Note, kind, file, message)
     }
 

@@ -12,7 +12,7 @@ use super::report::{Finding, InspectError, Kind, PartitionReport, SegmentReport,
 use super::view::{Behind, View};
 use crate::model::Offset;
 use crate::storage::damage::BadRange;
-use crate::storage::disk::Disk;
+use crate::storage::disk::{Disk, Open};
 use crate::storage::index::{IndexEntry, IndexPolicy};
 
 /// A broker beside this may remove a segment between two looks: then the look begins again.
@@ -48,6 +48,14 @@ pub fn verify_partition(
     Ok(PartitionReport { partition, segments, findings })
 }
 
+/// Whether a directory holds files of a partition.
+pub fn is_partition(disk: &Arc<dyn Disk>, dir: &Path) -> Result<bool, InspectError> {
+    let disk = ReadOnlyDisk(Arc::clone(disk));
+    let Layout { segments, beside } = Layout::read(&disk, dir).map_err(InspectError::at(dir))?;
+    let ours = |finding: &Finding| finding.kind != Kind::Stranger;
+    Ok(!segments.is_empty() || beside.iter().any(ours))
+}
+
 /// Bytes of log in a partition's directory: what there is to look at.
 pub fn partition_bytes(disk: &Arc<dyn Disk>, dir: &Path) -> Result<u64, InspectError> {
     let disk = ReadOnlyDisk(Arc::clone(disk));
@@ -55,7 +63,7 @@ pub fn partition_bytes(disk: &Arc<dyn Disk>, dir: &Path) -> Result<u64, InspectE
     let mut bytes = 0;
     for files in layout.segments {
         // One that is gone by now is met again where it matters.
-        let file = disk.open(&dir.join(files.wal), crate::storage::Open::Read);
+        let file = disk.open(&dir.join(files.wal), Open::Read);
         bytes += file.and_then(|file| file.len()).unwrap_or(0);
     }
     Ok(bytes)

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::report::{Action, Step};
 use super::sums::NewSums;
 use crate::model::Offset;
+use crate::storage::checksums::Checksums;
 use crate::storage::damage::BadRange;
 use crate::storage::disk::{Disk, File, Open};
 use crate::storage::index::{self, IndexEntry};
@@ -167,7 +168,7 @@ impl<'a> Work<'a> {
         let next_offset = view.flushed.map_or(0, |mark| mark.next_offset).max(next_offset);
         NewSums {
             base: view.files.base,
-            created_ns: view.sums.as_ref().map_or(now_ns, |sums| sums.created_ns()),
+            created_ns: view.sums.as_ref().map_or(now_ns, Checksums::created_ns),
             file,
             end,
             next_offset,

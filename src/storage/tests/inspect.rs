@@ -72,8 +72,8 @@ pub(super) fn two_segments() -> (SimDisk, Vec<u8>) {
     let Opened { log, .. } = open(&disk, SMALL);
     let mut bytes = Vec::new();
     for number in 0u32.. {
-        let len = 100 + (number * 37 % 250) as usize;
-        let payload: Vec<u8> = (0..len).map(|n| (n as u32 * 7 + number).to_le_bytes()[0]).collect();
+        let len = 100 + number * 37 % 250;
+        let payload: Vec<u8> = (0..len).map(|n| (n * 7 + number).to_le_bytes()[0]).collect();
         bytes.extend(append(&log, frame(b"key", &payload, 1 + number % 3)).unwrap());
         if bytes.len() > 15_000 {
             break;
@@ -152,7 +152,7 @@ fn every_flipped_byte_is_found_and_costs_no_other_frame() {
             assert!(range.end - range.start < 4096 + 2 * 400, "a block and no more: {finding:?}");
             let offsets = offsets.from..offsets.to.unwrap();
             let (shown, told) = dump(&pristine);
-            assert_eq!(told, [finding.clone()], "byte {at}");
+            assert_eq!(told, std::slice::from_ref(finding), "byte {at}");
             let wanted = whole.iter().filter(|(offset, _)| !offsets.contains(offset));
             assert!(shown.iter().eq(wanted), "byte {at}");
             hurt[at] = wal[at];
