@@ -14,7 +14,7 @@ pub(super) fn partition_dir(data_dir: &Path, name: &TopicPartition) -> PathBuf {
 }
 
 /// The partition that a directory name stands for; `None` for a stranger.
-pub(super) fn parse_dir_name(name: &str) -> Option<TopicPartition> {
+pub fn parse_dir_name(name: &str) -> Option<TopicPartition> {
     let (topic, digits) = name.rsplit_once('_')?;
     let topic = TopicName::parse(topic).ok()?;
     let partition: PartitionId = digits.parse().ok()?;

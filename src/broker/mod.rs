@@ -26,6 +26,7 @@ mod tests;
 mod wake;
 
 pub use broker::{Broker, Parts};
+pub use catalog::parse_dir_name;
 pub use error::{
     AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
 };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchCommand;
+use super::log::LogCommand;
 use crate::client::RetryPolicy;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 
@@ -18,7 +19,7 @@ const BROKER_ENV: &str = "HERMITMQ_BROKER";
 const AFTER_HELP: &str = "\
 Without a command, `hermitmq` does what `hermitmq serve` does.
 
-Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration.
+Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration, 3 damage found (`hermitmq log`).
 Errors are one line each on standard error, beginning with `hermitmq: `.";
 
 const SERVE_HELP: &str = "\
@@ -73,6 +74,9 @@ pub(super) enum Command {
     /// Measure a broker, and what this machine could do
     #[command(subcommand)]
     Bench(BenchCommand),
+    /// Look at a data directory, put it right, or back it up
+    #[command(subcommand)]
+    Log(LogCommand),
 }
 
 #[derive(Debug, Subcommand)]

@@ -12,6 +12,9 @@ const EXIT_RUNTIME: u8 = 1;
 /// Exit code of wrong usage or a wrong configuration.
 const EXIT_USAGE: u8 = 2;
 
+/// Exit code of a command that found what it looked at damaged.
+const EXIT_DAMAGED: u8 = 3;
+
 /// Why a command ended. Its text says what to do; each line of it is shown on its own.
 #[derive(Debug)]
 pub(super) enum Failure {
@@ -19,6 +22,8 @@ pub(super) enum Failure {
     Usage(String),
     /// What was asked for could not be done.
     Runtime(String),
+    /// What was looked at is damaged, or not put right; the output says where.
+    Damaged(String),
     /// The reader of the output went away (`| head`). That is not an error.
     OutputClosed,
 }
@@ -88,6 +93,7 @@ impl Failure {
         match self {
             Self::Usage(_) => EXIT_USAGE,
             Self::Runtime(_) => EXIT_RUNTIME,
+            Self::Damaged(_) => EXIT_DAMAGED,
             Self::OutputClosed => 0,
         }
     }
@@ -96,7 +102,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Usage(text) | Self::Runtime(text) => f.write_str(text),
+            Self::Usage(text) | Self::Runtime(text) | Self::Damaged(text) => f.write_str(text),
             Self::OutputClosed => f.write_str("the reader of the output went away"),
         }
     }

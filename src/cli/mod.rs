@@ -1,8 +1,9 @@
 //! The command line.
 //!
 //! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
-//! `configuration`, `produce`, `consume`, and the folder `bench`. `failure` is how every one of them can end. `lines`,
-//! `tally`, `output` and `runtime` are what `produce` and `consume` are made of.
+//! `configuration`, `produce`, `consume`, and the folders `bench` and `log`. `failure` is how every one of them can end. `lines`,
+//! `tally`, `output` and `runtime` are what `produce` and `consume` are made of, `progress` and `table` are for whoever takes
+//! long or has much to tell.
 
 mod args;
 mod bench;
@@ -10,10 +11,13 @@ mod configuration;
 mod consume;
 mod failure;
 mod lines;
+mod log;
 mod output;
 mod produce;
+mod progress;
 mod runtime;
 mod serve;
+mod table;
 mod tally;
 
 use std::ffi::OsString;
@@ -27,7 +31,7 @@ use args::{Cli, Command, ConfigCommand};
 use failure::Failure;
 
 /// Runs the command that the arguments ask for (the first one is the program's name) and gives its exit code:
-/// 0 for success, 1 if it failed while running, 2 for wrong usage or configuration.
+/// 0 for success, 1 if it failed while running, 2 for wrong usage or configuration, 3 if what was looked at is damaged.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -47,6 +51,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
         Command::Bench(command) => bench::run(&command),
+        Command::Log(command) => log::run(&command),
     }
 }
 
@@ -65,7 +70,7 @@ fn usage(error: &clap::Error) -> ExitCode {
 
 fn report(failure: &Failure) -> ExitCode {
     if failure.is_quiet() {
-        return ExitCode::SUCCESS;
+        return ExitCode::from(failure.exit_code());
     }
     let mut stderr = io::stderr().lock();
     for line in failure.to_string().lines() {

@@ -3,6 +3,7 @@
 //! Start: lock the data directory, take the port, recover, accept. Stop: the reverse, with a flush before the lock is
 //! given back. [`Server`] is a broker in this process; [`run`] is one that owns the process and its signals.
 
+pub mod data_dir;
 mod scrub;
 mod signals;
 mod watch;

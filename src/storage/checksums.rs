@@ -314,6 +314,33 @@ impl Checksums {
         Some(WholeMark { slot, mark, from, words: u32::try_from(words).unwrap_or(0) })
     }
 
+    /// Whether something stands where a mark does that is not a whole one.
+    pub(super) fn has_broken_marks(&self) -> bool {
+        ALL_MARKS.into_iter().any(|slot| {
+            let there = (0..MARK_WORDS).any(|number| self.get_word(slot + number) != 0);
+            there && self.whole_mark(slot).is_none()
+        })
+    }
+
+    /// Whether something stands where nothing should: between the fields of the header, or behind the entries of a log of
+    /// `len` bytes (there, what was once an entry may).
+    pub(super) fn has_garbage(&self, len: u64) -> io::Result<bool> {
+        let words = self.map.read().words().len();
+        let blocks = words.saturating_sub(HEADER_WORDS) as u64;
+        let behind = (len.div_ceil(BLOCK)..blocks).any(|n| self.entry(n) == Entry::Damaged);
+        let is_field = |word: usize| {
+            word <= HAS_BAD
+                || ALL_MARKS.iter().any(|mark| (*mark..mark + MARK_WORDS).contains(&word))
+        };
+        let between = (0..HEADER_WORDS).any(|word| !is_field(word) && self.get_word(word) != 0);
+        Ok(behind || between || !self.file.len()?.is_multiple_of(8))
+    }
+
+    /// When the segment began, by the broker's clock, in ns since the Unix epoch.
+    pub(super) fn created_ns(&self) -> u64 {
+        self.get_word(2)
+    }
+
     /// Drops marks that do not count: what they speak of was lost, and will be written anew.
     pub(super) fn drop_other_marks(&self, counts: &Mark) {
         for WholeMark { slot, mark, .. } in self.whole_marks(ALL_MARKS).into_iter().flatten() {

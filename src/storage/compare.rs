@@ -84,7 +84,7 @@ fn read_blocks(file: &dyn File, buf: &mut [u8], at: u64) -> io::Result<Vec<bool>
 }
 
 /// The disk cannot give these bytes: that is damage, and not a reason to stop looking.
-fn is_medium_error(error: &io::Error) -> bool {
+pub(super) fn is_medium_error(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::IO)
 }
 

@@ -3,11 +3,17 @@
 use std::fs;
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
 /// Name of the lock file in the data directory.
 const LOCK_FILE: &str = ".lock";
+
+/// A tool that asks for the holder has the lock itself for a moment; it must not keep a broker from starting.
+const ATTEMPTS: u32 = 5;
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 
 /// A data directory that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -60,16 +66,40 @@ impl DirLock {
             .truncate(false)
             .open(dir.join(LOCK_FILE))
             .map_err(unusable)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(DataDirError::Held { path: dir.to_owned(), holder: holder(&mut file) });
-            }
-            Err(error) => return Err(unusable(error.into())),
+        if !try_lock(&file).map_err(unusable)? {
+            return Err(DataDirError::Held { path: dir.to_owned(), holder: holder(&mut file) });
         }
         write_pid(&mut file).map_err(unusable)?;
         Ok(Self { _file: file })
     }
+
+    /// Process id (or `unknown`) of the broker that holds the directory; `None` if none does. Writes nothing.
+    pub fn holder(dir: &Path) -> io::Result<Option<String>> {
+        let mut file = match fs::File::open(dir.join(LOCK_FILE)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        match flock(&file, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => Ok(None),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(Some(holder(&mut file))),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Takes the lock, if nobody holds it for longer than a moment.
+fn try_lock(file: &fs::File) -> io::Result<bool> {
+    for attempt in 1..=ATTEMPTS {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(true),
+            Err(rustix::io::Errno::WOULDBLOCK) if attempt < ATTEMPTS => {
+                thread::sleep(BETWEEN_ATTEMPTS);
+            }
+            Err(rustix::io::Errno::WOULDBLOCK) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(false)
 }
 
 fn holder(file: &mut fs::File) -> String {

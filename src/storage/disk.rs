@@ -2,20 +2,34 @@
 
 use std::fmt::Debug;
 use std::io;
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// How [`Disk::open`] opens a file. Files are always readable and writable.
+/// How [`Disk::open`] opens a file: readable and writable, but for [`Open::Read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
+    /// It must exist, and is only read.
+    Read,
     /// It must exist.
     Existing,
     /// It is created if it does not exist, and kept as it is if it does.
     Create,
     /// It is created, or emptied if it exists.
     Truncate,
+}
+
+/// How a file came to be there twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Duplicate {
+    /// Both names are of the same file.
+    Linked,
+    /// The file system shares the bytes until one of the files is written.
+    Cloned,
+    /// The bytes are there twice.
+    Copied,
 }
 
 /// An entry of a directory.
@@ -37,6 +51,16 @@ pub trait Disk: Debug + Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Makes a new file `to` that holds what `from` does, its bytes durable; its name is not. With `link` it may be the same
+    /// file under another name, so neither is ever written again; else, and where that cannot be, a clone or a copy.
+    fn duplicate(&self, from: &Path, to: &Path, _link: bool) -> io::Result<Duplicate> {
+        let source = self.open(from, Open::Read)?;
+        let copy = self.open(to, Open::Truncate)?;
+        let len = source.len()?;
+        copy_range(&*source, 0..len, &*copy)?;
+        copy.sync_data()?;
+        Ok(Duplicate::Copied)
+    }
     /// Removes a file.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Makes the entries of a directory durable.
@@ -107,6 +131,22 @@ pub trait File: Debug + Send + Sync {
     }
 }
 
+/// Copies a range of a file, or what there is of it, to the beginning of another.
+pub(super) fn copy_range(from: &dyn File, range: Range<u64>, to: &dyn File) -> io::Result<()> {
+    let mut buf = vec![0; 1 << 20];
+    let mut at = range.start;
+    while at < range.end {
+        let want = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buf.len());
+        let read = from.read_full_at(&mut buf[..want], at)?;
+        if read == 0 {
+            break;
+        }
+        to.write_all_at(&buf[..read], at - range.start)?;
+        at += read as u64;
+    }
+    Ok(())
+}
+
 /// No mapping: for an index that there is no space for.
 #[derive(Debug)]
 pub(super) struct NoMap;
@@ -118,6 +158,28 @@ impl Map for NoMap {
 
     fn grow(&self, _words: usize) -> io::Result<()> {
         Err(io::ErrorKind::StorageFull.into())
+    }
+
+    fn seal(&self, _words: usize) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn is_whole(&self) -> bool {
+        true
+    }
+}
+
+/// Words in memory alone: of a file as it was at one moment, or of none. What is stored to them nobody else sees.
+#[derive(Debug)]
+pub(super) struct MemoryMap(pub(super) Vec<AtomicU64>);
+
+impl Map for MemoryMap {
+    fn words(&self) -> &[AtomicU64] {
+        &self.0
+    }
+
+    fn grow(&self, words: usize) -> io::Result<()> {
+        if words <= self.0.len() { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
     }
 
     fn seal(&self, _words: usize) -> io::Result<()> {

@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use super::disk::{Disk, File, Map, NoMap, Open};
+use super::disk::{Disk, File, Map, MemoryMap, NoMap, Open};
 use crate::model::Offset;
 use crate::model::limits::INDEX_INTERVAL_BYTES;
 use crate::record::wire;
@@ -58,6 +58,14 @@ impl OffsetIndex {
     /// An index without entries, for a segment whose own cannot be written: lookups walk the segment.
     pub(super) fn none() -> Self {
         Self { map: Box::new(NoMap), len: AtomicUsize::new(0), capacity: 0 }
+    }
+
+    /// An index of these entries, in memory alone.
+    pub(super) fn in_memory(entries: &[IndexEntry]) -> Self {
+        let fields = entries.iter().flat_map(|entry| [entry.offset, entry.position]);
+        let words = fields.map(|field| AtomicU64::new(field.to_be())).collect();
+        let len = AtomicUsize::new(entries.len());
+        Self { map: Box::new(MemoryMap(words)), len, capacity: entries.len() * 2 }
     }
 
     /// Opens the index of a sealed segment.

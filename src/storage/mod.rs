@@ -7,6 +7,7 @@
 //! (appending), `flush` (making it durable), `walk` (reading frames from a file), `recovery` (every start goes through
 //! it), [`DirLock`].
 
+pub mod backup;
 mod checksums;
 mod clock;
 mod compare;
@@ -19,11 +20,14 @@ mod error;
 pub mod file_slice;
 mod flush;
 mod index;
+pub mod inspect;
 mod log;
 mod mmap;
 mod options;
 mod os_disk;
 mod recovery;
+pub mod repair;
+mod replace;
 mod scrub;
 mod segment;
 #[cfg(test)]

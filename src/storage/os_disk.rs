@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::disk::{Disk, Entry, File, Map, Open};
+use super::disk::{Disk, Duplicate, Entry, File, Map, Open};
 use super::mmap::FileMap;
 
 /// The operating system's file system.
@@ -18,8 +18,8 @@ impl Disk for OsDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let file = fs::OpenOptions::new()
             .read(true)
-            .write(true)
-            .create(how != Open::Existing)
+            .write(how != Open::Read)
+            .create(matches!(how, Open::Create | Open::Truncate))
             .truncate(how == Open::Truncate)
             .open(path)?;
         Ok(Arc::new(OsFile { file, path: path.to_owned() }))
@@ -47,6 +47,28 @@ impl Disk for OsDisk {
         fs::rename(from, to)
     }
 
+    fn duplicate(&self, from: &Path, to: &Path, link: bool) -> io::Result<Duplicate> {
+        if link {
+            match fs::hard_link(from, to) {
+                Ok(()) => return Ok(Duplicate::Linked),
+                Err(error) if is_about_names(&error) => return Err(error),
+                // Another file system, or one that has no links, or a policy against them.
+                Err(_) => {}
+            }
+        }
+        let mut source = fs::File::open(from)?;
+        let mut copy = fs::OpenOptions::new().write(true).create_new(true).open(to)?;
+        let how = if clone_of(&source, &copy) {
+            Duplicate::Cloned
+        } else {
+            io::copy(&mut source, &mut copy)?;
+            Duplicate::Copied
+        };
+        copy.set_permissions(source.metadata()?.permissions())?;
+        copy.sync_all()?;
+        Ok(how)
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
@@ -70,6 +92,23 @@ impl Disk for OsDisk {
         let found = rustix::fs::statvfs(path)?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
+}
+
+/// Copying would fail for the same reason.
+fn is_about_names(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
+}
+
+/// Whether the file system has made `copy`, which is empty, share the bytes of `source`.
+#[cfg(target_os = "linux")]
+fn clone_of(source: &fs::File, copy: &fs::File) -> bool {
+    rustix::fs::ioctl_ficlone(copy, source).is_ok()
+}
+
+/// Whether the file system has made `copy`, which is empty, share the bytes of `source`.
+#[cfg(not(target_os = "linux"))]
+fn clone_of(_source: &fs::File, _copy: &fs::File) -> bool {
+    false
 }
 
 /// A quarter of the descriptors is kept for connections, flushes and new segments.
@@ -198,6 +237,28 @@ mod tests {
         assert!(has_room(u64::MAX, 2, None));
         OsDisk.has_room_for(2).unwrap();
         assert!(OsDisk.has_room_for(u64::MAX / 2).is_err());
+    }
+
+    #[test]
+    fn a_file_is_linked_or_copied() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |name: &str| dir.path().join(name);
+        fs::write(path("from"), b"bytes").unwrap();
+        assert_eq!(
+            OsDisk.duplicate(&path("from"), &path("link"), true).unwrap(),
+            Duplicate::Linked
+        );
+        let how = OsDisk.duplicate(&path("from"), &path("copy"), false).unwrap();
+        assert_ne!(how, Duplicate::Linked);
+        fs::write(path("from"), b"other").unwrap();
+        assert_eq!(fs::read(path("link")).unwrap(), b"other");
+        assert_eq!(fs::read(path("copy")).unwrap(), b"bytes");
+        for link in [true, false] {
+            let there = OsDisk.duplicate(&path("from"), &path("copy"), link).unwrap_err();
+            assert_eq!(there.kind(), io::ErrorKind::AlreadyExists);
+            let gone = OsDisk.duplicate(&path("none"), &path("new"), link).unwrap_err();
+            assert_eq!(gone.kind(), io::ErrorKind::NotFound);
+        }
     }
 
     #[test]

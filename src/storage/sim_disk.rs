@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use self::inode::{Inode, Write, words_of};
 pub(crate) use self::seeded::Seeded;
-use super::disk::{Disk, Entry, File, Map, Open};
+use super::disk::{Disk, Duplicate, Entry, File, Map, Open};
 
 const WORD: usize = size_of::<u64>();
 
@@ -203,7 +203,9 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         let inode = match state.names.get(path) {
             Some(inode) => Arc::clone(inode),
-            None if how == Open::Existing => return Err(io::ErrorKind::NotFound.into()),
+            None if matches!(how, Open::Existing | Open::Read) => {
+                return Err(io::ErrorKind::NotFound.into());
+            }
             None => {
                 let refused = self.faults.lock().no_create;
                 if refused.is_some_and(|refused| path.to_string_lossy().contains(refused)) {
@@ -245,6 +247,24 @@ impl Disk for SimDisk {
         let inode = inode.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
         state.change(Change { removed: Some(from.to_owned()), added: to.to_owned(), inode });
         Ok(())
+    }
+
+    fn duplicate(&self, from: &Path, to: &Path, link: bool) -> io::Result<Duplicate> {
+        let mut state = self.state.lock();
+        let inode = state.names.get(from).map(Arc::clone);
+        let mut inode = inode.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
+        if state.names.contains_key(to) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        if !link {
+            let mut source = inode.lock();
+            source.absorb();
+            let copy = Inode::synced(source.bytes.clone());
+            drop(source);
+            inode = Arc::new(Mutex::new(copy));
+        }
+        state.change(Change { removed: None, added: to.to_owned(), inode });
+        Ok(if link { Duplicate::Linked } else { Duplicate::Copied })
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {

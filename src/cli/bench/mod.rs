@@ -22,7 +22,6 @@ mod measure;
 mod pace;
 mod peer;
 mod produce;
-mod progress;
 mod report;
 mod rounds;
 mod scratch;
@@ -37,6 +36,7 @@ mod workload;
 pub(super) use args::BenchCommand;
 
 use super::failure::Failure;
+use super::{progress, table};
 
 /// Runs one of the benchmarks.
 pub(super) fn run(command: &BenchCommand) -> Result<(), Failure> {

@@ -16,10 +16,10 @@ use crate::storage::crc;
 use crate::storage::index::{IndexEntry, IndexPolicy};
 
 /// How far the bytes behind the last flush are those that were written.
-struct Coverage {
-    end: u64,
+pub(in crate::storage) struct Coverage {
+    pub(in crate::storage) end: u64,
     /// A block that was flushed in part, and is damaged there.
-    rot: Option<Range<u64>>,
+    pub(in crate::storage) rot: Option<Range<u64>>,
 }
 
 impl Recovery<'_> {
@@ -225,7 +225,8 @@ impl Recovery<'_> {
         let mut index = OffsetIndex::open_active(disk, &idx, end, self.options.segment_bytes)?;
         index.truncate(index.count_before(mark.position));
         let agrees = index_agrees(file, &index, base, mark.position)?;
-        if agrees != Some(mark.next_offset) {
+        // Its last frames may have been taken out: then the next record's offset is further on.
+        if agrees.is_none_or(|next_offset| next_offset > mark.next_offset) {
             let (end, next_offset) = (mark.position, mark.next_offset);
             let frames = Frames { file, index: &index, base, end, next_offset };
             let found = survey(&frames, bad_blocks(file, Some(sums), Some(mark))?)?;
@@ -250,7 +251,12 @@ fn only(mark: &Mark) -> Coverage {
 }
 
 /// How far the bytes behind a mark agree with their checksums.
-fn coverage(file: &dyn File, sums: &Checksums, mark: &Mark, len: u64) -> io::Result<Coverage> {
+pub(in crate::storage) fn coverage(
+    file: &dyn File,
+    sums: &Checksums,
+    mark: &Mark,
+    len: u64,
+) -> io::Result<Coverage> {
     let mut buf = vec![0; usize::try_from(BLOCK).unwrap_or(usize::MAX)];
     let mut block = mark.position / BLOCK;
     let mut covered = only(mark);

@@ -31,12 +31,15 @@ use super::disk::{File, Open};
 use super::error::OpenError;
 use super::index::{self, COVERAGE_BYTES, IndexEntry, OffsetIndex};
 use super::log::{Environment, LogOptions};
+use super::replace;
 use super::segment::{self, Segment, SegmentParts};
 use super::walk::{Offsets, Step, Walk};
 use crate::model::Offset;
 
+pub(super) use active::coverage;
 pub(super) use sums::{Build, build as build_sums};
 pub(super) use survey::{Survey, survey};
+pub(super) use torn::{TORN, keep};
 
 /// The segments of a log.
 pub(super) struct Recovered {
@@ -72,6 +75,7 @@ pub(super) struct Recovery<'a> {
 impl Recovery<'_> {
     /// Opens all segments. An empty directory gets its first one.
     pub(super) fn run(&self) -> Result<Recovered, OpenError> {
+        self.finish_replacements().map_err(OpenError::at(&**self.dir))?;
         let mut bases = self.bases(segment::WAL).map_err(OpenError::at(&**self.dir))?;
         let last = bases.pop().unwrap_or(0);
         let mut sealed = Vec::with_capacity(bases.len() + 1);
@@ -99,6 +103,15 @@ impl Recovery<'_> {
             sealed.push(Arc::new(std::mem::replace(&mut active, next).segment));
         }
         Ok(Recovered { sealed, active })
+    }
+
+    /// A segment was being replaced when the process ended, and that was decided.
+    fn finish_replacements(&self) -> io::Result<()> {
+        for base in self.bases(replace::WAL_SWAP)? {
+            replace::finish(&*self.env.disk, self.dir, base)?;
+            tracing::warn!(dir = %self.dir.display(), segment = base, "replacement of a segment finished");
+        }
+        Ok(())
     }
 
     fn path(&self, base: Offset, extension: &str) -> std::path::PathBuf {

@@ -6,6 +6,10 @@ use std::path::Path;
 
 use super::{File, Open, Recovery, segment};
 use crate::model::Offset;
+use crate::storage::disk::{Disk, copy_range};
+
+/// What is cut from the end of a log.
+pub(in crate::storage) const TORN: &str = "torn";
 
 impl Recovery<'_> {
     /// Cuts the file to `torn.start`, after copying what is cut to a file beside it. `false` if there is no space for
@@ -19,10 +23,11 @@ impl Recovery<'_> {
     ) -> io::Result<bool> {
         // The length is the same; what was reserved behind it may be what the copy needs.
         file.set_len(torn.end)?;
-        let kept = self.unused_name(base)?;
+        let disk = &*self.env.disk;
+        let kept = unused_name(disk, self.dir, base, TORN)?;
         let path = self.dir.join(&kept);
-        if let Err(error) = self.keep(file, torn.clone(), &path) {
-            self.env.disk.remove_file(&path)?;
+        if let Err(error) = keep(disk, file, torn.clone(), &path) {
+            disk.remove_file(&path)?;
             if error.kind() != io::ErrorKind::StorageFull {
                 return Err(error);
             }
@@ -43,27 +48,11 @@ impl Recovery<'_> {
         Ok(true)
     }
 
-    /// Copies a range of a file to a new one, durably.
-    fn keep(&self, file: &dyn File, range: Range<u64>, path: &Path) -> io::Result<()> {
-        let copy = self.env.disk.open(path, Open::Truncate)?;
-        copy_range(file, range, &*copy)?;
-        copy.sync_data()?;
-        self.env.disk.sync_dir(self.dir)
-    }
-
-    /// `BASE.torn-N` with the first N that is free.
-    fn unused_name(&self, base: Offset) -> io::Result<String> {
-        let entries = self.env.disk.list(self.dir)?;
-        let taken = |name: &String| entries.iter().any(|entry| entry.name == *name);
-        let mut names = (1u64..).map(|n| format!("{base:020}.torn-{n}"));
-        names.find(|name| !taken(name)).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
-    }
-
     /// Keeps a provisional segment under a name that is no segment's.
     pub(super) fn set_aside(&self, base: Offset) -> io::Result<()> {
         let path = self.path(base, segment::PROVISIONAL);
         let bytes = self.env.disk.open(&path, Open::Existing)?.len()?;
-        let kept = self.unused_name(base)?;
+        let kept = unused_name(&*self.env.disk, self.dir, base, TORN)?;
         self.env.disk.rename(&path, &self.dir.join(&kept))?;
         self.env.disk.sync_dir(self.dir)?;
         self.env.metrics.torn_bytes.add(bytes);
@@ -75,17 +64,23 @@ impl Recovery<'_> {
     }
 }
 
-fn copy_range(from: &dyn File, range: Range<u64>, to: &dyn File) -> io::Result<()> {
-    let mut buf = vec![0; 1 << 20];
-    let mut at = range.start;
-    while at < range.end {
-        let want = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buf.len());
-        let read = from.read_full_at(&mut buf[..want], at)?;
-        if read == 0 {
-            break;
-        }
-        to.write_all_at(&buf[..read], at - range.start)?;
-        at += read as u64;
-    }
-    Ok(())
+/// Copies a range of a file to a new one, durably.
+pub(in crate::storage) fn keep(
+    disk: &dyn Disk,
+    file: &dyn File,
+    range: Range<u64>,
+    path: &Path,
+) -> io::Result<()> {
+    let copy = disk.open(path, Open::Truncate)?;
+    copy_range(file, range, &*copy)?;
+    copy.sync_data()?;
+    path.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
+}
+
+/// `BASE.what-N` with the first N that is free.
+fn unused_name(disk: &dyn Disk, dir: &Path, base: Offset, what: &str) -> io::Result<String> {
+    let entries = disk.list(dir)?;
+    let taken = |name: &String| entries.iter().any(|entry| entry.name == *name);
+    let mut names = (1u64..).map(|n| format!("{base:020}.{what}-{n}"));
+    names.find(|name| !taken(name)).ok_or_else(|| io::ErrorKind::AlreadyExists.into())
 }

@@ -18,6 +18,19 @@ fn the_second_one_is_told_who_holds_it() {
 }
 
 #[test]
+fn a_tool_learns_who_holds_it_without_touching_it() {
+    let dir = tempfile::tempdir().unwrap();
+    assert_eq!(DirLock::holder(dir.path()).unwrap(), None);
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
+    let lock = DirLock::acquire(dir.path()).unwrap();
+    let pid = std::process::id().to_string();
+    assert_eq!(DirLock::holder(dir.path()).unwrap(), Some(pid));
+    drop(lock);
+    assert_eq!(DirLock::holder(dir.path()).unwrap(), None);
+    DirLock::acquire(dir.path()).unwrap();
+}
+
+#[test]
 fn a_holder_that_wrote_no_number_is_unknown() {
     let dir = tempfile::tempdir().unwrap();
     let _lock = DirLock::acquire(dir.path()).unwrap();

@@ -1,13 +1,16 @@
 //! Tests of the log as a whole, on a simulated disk where they can and on the real one where they must.
 
+mod backup;
 mod checksums;
 mod crash;
 mod dir_lock;
 mod faults;
 mod index;
+mod inspect;
 mod model;
 mod original;
 mod readers;
+mod repair;
 mod roll;
 mod sealed;
 mod torn;

@@ -5,7 +5,7 @@ use super::*;
 use crate::record::wire;
 
 /// Three segments with dense indexes; returns the bytes of the log.
-fn written_by_the_original(disk: &SimDisk) -> Vec<u8> {
+pub(super) fn written_by_the_original(disk: &SimDisk) -> Vec<u8> {
     let (mut all, mut offset) = (Vec::new(), 0);
     for segment in 0..3u8 {
         let (mut wal, mut idx) = (Vec::new(), Vec::new());

@@ -1,0 +1,204 @@
+//! The frames of a partition, one after the other, past whatever is damaged.
+
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+use std::sync::Arc;
+
+use super::layout::{Files, Layout};
+use super::pieces::{Piece, Pieces, listed};
+use super::read_only::ReadOnlyDisk;
+use super::report::{Finding, InspectError, Kind, State};
+use super::view::{Behind, View};
+use crate::model::Offset;
+use crate::record::{HEADER_LEN, Header};
+use crate::storage::checksums::Checksums;
+use crate::storage::compare::is_medium_error;
+use crate::storage::damage::BadRange;
+use crate::storage::disk::Disk;
+
+/// A broker beside this may remove or rename a segment: then the list is read again.
+const ATTEMPTS: u32 = 5;
+
+/// A frame as it is stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DumpedFrame<'a> {
+    /// Name of its segment's log file.
+    pub file: &'a str,
+    /// Its first byte there.
+    pub position: u64,
+    /// Offset of its first record.
+    pub offset: Offset,
+    /// As its producer has set it: nanoseconds since the Unix epoch.
+    pub timestamp: u64,
+    /// Records in it.
+    pub records: u32,
+    /// Key.
+    pub key: &'a [u8],
+    /// Payload.
+    pub payload: &'a [u8],
+}
+
+/// What a dump comes to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Dumped<'a> {
+    /// A good frame, as far as is known.
+    Frame(DumpedFrame<'a>),
+    /// Something else.
+    Finding(&'a Finding),
+}
+
+type Visit<'a> = &'a mut dyn FnMut(Dumped<'_>) -> ControlFlow<()>;
+
+/// Shows `visit` all frames that hold an offset of the range, and what is damaged among them, until it breaks off. `live`
+/// says that a broker has the directory: then only what is flushed is shown.
+pub fn dump_partition(
+    disk: &Arc<dyn Disk>,
+    dir: &Path,
+    live: bool,
+    range: Range<Offset>,
+    visit: &mut dyn FnMut(Dumped<'_>) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, InspectError> {
+    let disk = ReadOnlyDisk(Arc::clone(disk));
+    let mut dump = Dump { disk: &disk, dir, live, left: range, visit };
+    let mut attempt = 1;
+    loop {
+        match dump.all() {
+            Err(error) if error.source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS => {
+                attempt += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+struct Dump<'a> {
+    disk: &'a ReadOnlyDisk,
+    dir: &'a Path,
+    live: bool,
+    /// Not shown yet.
+    left: Range<Offset>,
+    visit: Visit<'a>,
+}
+
+impl Dump<'_> {
+    fn all(&mut self) -> Result<ControlFlow<()>, InspectError> {
+        let layout = Layout::read(self.disk, self.dir).map_err(InspectError::at(self.dir))?;
+        let mut before: Option<Offset> = None;
+        for (number, files) in layout.segments.iter().enumerate() {
+            let next = layout.segments.get(number + 1).map(|next| next.base);
+            if files.base >= self.left.end {
+                break;
+            }
+            if next.is_some_and(|next| next <= self.left.start && next > files.base) {
+                continue;
+            }
+            if files.state == State::Provisional {
+                if self.live {
+                    break;
+                }
+                let follows = before.is_none_or(|before| before == files.base);
+                if !follows || !self.has_sums(files)? {
+                    let message = "does not follow on the segment before it; a start sets it aside";
+                    let finding = Finding::note(Kind::Provisional, &files.wal, message);
+                    if (self.visit)(Dumped::Finding(&finding)).is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    continue;
+                }
+            }
+            let next = next.filter(|_| files.state == State::Sealed);
+            let shown = self.segment(files, next);
+            let shown = shown.map_err(InspectError::at(self.dir.join(&files.wal)))?;
+            let ControlFlow::Continue(end) = shown else { return Ok(ControlFlow::Break(())) };
+            before = Some(end);
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn has_sums(&self, files: &Files) -> Result<bool, InspectError> {
+        let path = self.dir.join(&files.sum);
+        let sums = Checksums::open(self.disk, &path, files.base, 0, 0);
+        sums.map(|sums| sums.is_some()).map_err(InspectError::at(path))
+    }
+
+    /// Shows a segment; gives the offset behind it.
+    fn segment(
+        &mut self,
+        files: &Files,
+        next_base: Option<Offset>,
+    ) -> io::Result<ControlFlow<(), Offset>> {
+        let view = View::open(self.disk, self.dir, files, next_base, self.live)?;
+        let index = listed(self.disk, self.dir, &view)?.unwrap_or_default();
+        let from = index.floor(&*view.walked, view.end, self.left.start)?;
+        let mut ignored = |_| {};
+        let mut pieces = Pieces::new(&view, &index, from, &mut ignored);
+        let mut body = Vec::new();
+        while let Some(piece) = pieces.next()? {
+            let shown = match piece {
+                Piece::Frame(position, header) => self.frame(&view, position, header, &mut body)?,
+                Piece::Bad(bad, why) => self.bad(files, &bad, &why),
+            };
+            if shown.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if pieces.next_offset() >= self.left.end {
+                return Ok(ControlFlow::Continue(pieces.next_offset()));
+            }
+        }
+        let (end, behind) = (pieces.next_offset(), view.behind.clone());
+        if let Behind::Torn(range) | Behind::Surplus(range) = behind {
+            let message = "bytes behind the end of the log";
+            let kind = if files.state == State::Sealed { Kind::TooLong } else { Kind::TornTail };
+            let finding = Finding::damage(kind, &files.wal, message).bytes(&range);
+            if (self.visit)(Dumped::Finding(&finding)).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(end))
+    }
+
+    fn frame(
+        &mut self,
+        view: &View,
+        position: u64,
+        header: Header,
+        body: &mut Vec<u8>,
+    ) -> io::Result<ControlFlow<()>> {
+        if header.next_offset() <= self.left.start || header.offset >= self.left.end {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let end = position + header.frame_len();
+        let len = usize::try_from(end - position).unwrap_or(usize::MAX) - HEADER_LEN;
+        body.resize(len, 0);
+        let read = view.file.read_full_at(body, position + HEADER_LEN as u64);
+        if read.as_ref().map_or_else(is_medium_error, |&read| read < len) {
+            let offsets = header.offset..header.next_offset();
+            let bad = BadRange { positions: position..end, offsets };
+            return Ok(self.bad(&view.files, &bad, "cannot be read"));
+        }
+        read?;
+        let (key, payload) = body.split_at(len.min(header.key_size as usize));
+        let frame = DumpedFrame {
+            file: &view.files.wal,
+            position,
+            offset: header.offset,
+            timestamp: header.timestamp,
+            records: header.records(),
+            key,
+            payload,
+        };
+        let shown = (self.visit)(Dumped::Frame(frame));
+        self.left.start = self.left.start.max(header.next_offset());
+        Ok(shown)
+    }
+
+    fn bad(&mut self, files: &Files, bad: &BadRange, why: &str) -> ControlFlow<()> {
+        if bad.offsets.end <= self.left.start || bad.offsets.start >= self.left.end {
+            return ControlFlow::Continue(());
+        }
+        let shown = (self.visit)(Dumped::Finding(&Finding::bad(&files.wal, bad, why)));
+        self.left.start = self.left.start.max(bad.offsets.end);
+        shown
+    }
+}

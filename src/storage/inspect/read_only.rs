@@ -1,0 +1,174 @@
+//! A disk that is only looked at.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use crate::record::wire;
+use crate::storage::checksums::BLOCK;
+use crate::storage::compare::is_medium_error;
+use crate::storage::disk::{Disk, Entry, File, Map, MemoryMap, Open};
+
+/// Another disk, of which nothing is changed: whatever would change it fails, and mappings are copies in memory. So the
+/// code of the broker can be used on a data directory that is somebody else's, or on a volume that is mounted read-only.
+#[derive(Debug, Clone)]
+pub(in crate::storage) struct ReadOnlyDisk(pub(in crate::storage) Arc<dyn Disk>);
+
+fn refused() -> io::Error {
+    io::ErrorKind::ReadOnlyFilesystem.into()
+}
+
+impl Disk for ReadOnlyDisk {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        match how {
+            Open::Read | Open::Existing => {
+                Ok(Arc::new(ReadOnlyFile(self.0.open(path, Open::Read)?)))
+            }
+            Open::Create | Open::Truncate => Err(refused()),
+        }
+    }
+
+    fn create_dir(&self, _path: &Path) -> io::Result<()> {
+        Err(refused())
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.0.list(path)
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        Err(refused())
+    }
+
+    fn remove_file(&self, _path: &Path) -> io::Result<()> {
+        Err(refused())
+    }
+
+    fn sync_dir(&self, _path: &Path) -> io::Result<()> {
+        Err(refused())
+    }
+
+    fn has_room_for(&self, files: u64) -> io::Result<()> {
+        self.0.has_room_for(files)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.0.free_bytes(path)
+    }
+}
+
+#[derive(Debug)]
+struct ReadOnlyFile(Arc<dyn File>);
+
+/// A file in which what the disk cannot give reads as zeros, which are no frames: for walking past it.
+#[derive(Debug)]
+pub(in crate::storage) struct Forgiving(pub(in crate::storage) Arc<dyn File>);
+
+impl Forgiving {
+    /// Reads up to the end of the block at `position`.
+    fn read_block(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let in_block = usize::try_from(BLOCK - position % BLOCK).unwrap_or(usize::MAX);
+        let in_file = self.0.len()?.saturating_sub(position);
+        let want = buf.len().min(in_block).min(usize::try_from(in_file).unwrap_or(usize::MAX));
+        match self.0.read_at(&mut buf[..want], position) {
+            Err(error) if is_medium_error(&error) => {
+                buf[..want].fill(0);
+                Ok(want)
+            }
+            result => result,
+        }
+    }
+}
+
+impl File for ReadOnlyFile {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.0.read_at(buf, position)
+    }
+
+    fn write_at(&self, _buf: &[u8], _position: u64) -> io::Result<usize> {
+        Err(refused())
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        Err(refused())
+    }
+
+    fn reserve(&self, _len: u64) -> io::Result<()> {
+        Err(refused())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        // Nothing was written through this.
+        Ok(())
+    }
+
+    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
+        let len = usize::try_from(self.0.len()? / 8).unwrap_or(usize::MAX).min(capacity);
+        let mut bytes = vec![0; len * 8];
+        let read = self.0.read_full_at(&mut bytes, 0)?;
+        let words = bytes[..read].chunks_exact(8).map(|word| {
+            let word = wire::get_u64(word, 0).unwrap_or(0);
+            AtomicU64::new(word.to_be())
+        });
+        Ok(Box::new(MemoryMap(words.collect())))
+    }
+
+    fn is_cached(&self, position: u64) -> bool {
+        self.0.is_cached(position)
+    }
+
+    fn will_read(&self, position: u64, len: u64) {
+        self.0.will_read(position, len);
+    }
+
+    fn forget(&self, position: u64, len: u64) {
+        self.0.forget(position, len);
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.0.fd()
+    }
+}
+
+impl File for Forgiving {
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        match self.0.read_at(buf, position) {
+            Err(error) if is_medium_error(&error) => self.read_block(buf, position),
+            result => result,
+        }
+    }
+
+    fn write_at(&self, _buf: &[u8], _position: u64) -> io::Result<usize> {
+        Err(refused())
+    }
+
+    fn set_len(&self, _len: u64) -> io::Result<()> {
+        Err(refused())
+    }
+
+    fn reserve(&self, _len: u64) -> io::Result<()> {
+        Err(refused())
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn map(&self, _capacity: usize) -> io::Result<Box<dyn Map>> {
+        Err(refused())
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}

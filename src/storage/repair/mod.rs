@@ -1,0 +1,101 @@
+//! Putting a partition's directory right: derived files are made anew, a torn tail is cut, damaged frames are taken out.
+//!
+//! What to do follows from what [`inspect`](super::inspect) finds; without being told to apply it, nothing is written. Nothing is
+//! removed that was not copied before, durably; and whatever ends the process, a start finds the old or the new state.
+//!
+//! Reading order: this file (what is to be done), `apply` (doing it), `sums` (checksums that remember the old ones).
+
+mod apply;
+mod report;
+mod sums;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::inspect::{
+    Behind, Examined, Finding, InspectError, Layout, ReadOnlyDisk, Severity, State, examine_all,
+};
+use super::log::Environment;
+use super::recovery::TORN;
+use super::replace;
+use apply::{Names, Work};
+
+pub use report::{Action, Repair, Step};
+pub(super) use sums::NewSums;
+
+/// What is taken out of a segment, and kept.
+const BAD: &str = "bad";
+
+/// What a repair may do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RepairOptions {
+    /// Takes damaged frames out of the log, so that readers go on behind them.
+    pub quarantine: bool,
+    /// Does it. Otherwise nothing is written.
+    pub apply: bool,
+}
+
+/// Repairs a partition's directory, which no broker may have, or says what that would be. `progress` is told how many bytes
+/// were looked at.
+pub fn repair_partition(
+    env: &Environment,
+    dir: &Path,
+    options: RepairOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Repair, InspectError> {
+    let looked = ReadOnlyDisk(Arc::clone(&env.disk));
+    let mut repair = Repair::of(dir);
+    let layout = Layout::read(&looked, dir).map_err(InspectError::at(dir))?;
+    for files in layout.segments.iter().filter(|files| files.replaced) {
+        repair.steps.push(Step::new(Action::FinishReplacement, &files.wal));
+        if options.apply {
+            replace::finish(&*env.disk, dir, files.base).map_err(InspectError::at(dir))?;
+        }
+    }
+    let (segments, findings) = examine_all(&looked, dir, false, progress)?;
+    let mut names = Names::read(&looked, dir).map_err(InspectError::at(dir))?;
+    for segment in &segments {
+        let work = plan(segment, options.quarantine, &mut names);
+        repair.left.extend(left(segment, options.quarantine));
+        if options.apply {
+            work.apply(env, dir).map_err(InspectError::at(dir.join(&segment.view.files.wal)))?;
+        }
+        repair.steps.extend(work.steps());
+    }
+    repair.left.extend(findings.into_iter().filter(|finding| finding.severity > Severity::Note));
+    Ok(repair)
+}
+
+/// What is to be done with a segment.
+fn plan<'a>(segment: &'a Examined, quarantine: bool, names: &mut Names) -> Work<'a> {
+    let base = segment.view.files.base;
+    let mut work = Work::none(segment);
+    if segment.report.state == State::Provisional {
+        // It is the next start's to say whether it is part of the log.
+        return work;
+    }
+    if let Behind::Torn(range) = &segment.view.behind {
+        work.cut = Some((range.clone(), names.unused(base, TORN)));
+    }
+    if quarantine {
+        work.take_out =
+            segment.bad.iter().map(|bad| (bad.clone(), names.unused(base, BAD))).collect();
+        if let Some(surplus) = segment.surplus() {
+            work.take_out.push((surplus, names.unused(base, BAD)));
+        }
+    }
+    let rewritten = !work.take_out.is_empty();
+    let shorter = quarantine && segment.is_too_short();
+    work.sums = rewritten || work.cut.is_some() || shorter || segment.sums_wrong;
+    work.index = rewritten || segment.index_wrong;
+    work
+}
+
+/// What stays as it is.
+fn left(segment: &Examined, quarantine: bool) -> Vec<Finding> {
+    let quarantine = quarantine && segment.report.state != State::Provisional;
+    let stays = |finding: &&Finding| {
+        finding.severity == Severity::Damage && !finding.kind.is_repaired(quarantine)
+    };
+    segment.report.findings.iter().filter(stays).cloned().collect()
+}

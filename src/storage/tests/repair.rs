@@ -1,0 +1,444 @@
+//! `repair`: what is derived becomes what it was, what is damaged is taken out and kept, and a crash in between harms nothing.
+
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::super::disk::{Duplicate, Entry, File, Map, Open};
+use super::super::inspect::{Kind, Severity};
+use super::super::repair::{Action, Repair, RepairOptions, repair_partition};
+use super::super::sim_disk::{Seeded, SimDisk};
+use super::inspect::{SMALL, by_offset, dump, is_clean, two_segments, verify};
+use super::*;
+
+fn environment(disk: Arc<dyn Disk>) -> Environment {
+    let (clock, metrics) = (Arc::new(ManualClock::new(1)), Arc::default());
+    Environment { disk, clock, metrics }
+}
+
+fn repair(disk: &SimDisk, quarantine: bool) -> Repair {
+    let env = environment(Arc::new(disk.clone()));
+    let options = RepairOptions { quarantine, apply: false };
+    let before = everything(disk);
+    let planned = repair_partition(&env, Path::new(DIR), options, &mut |_| {}).unwrap();
+    assert!(before == everything(disk), "a plan writes nothing");
+    let options = RepairOptions { apply: true, ..options };
+    let done = repair_partition(&env, Path::new(DIR), options, &mut |_| {}).unwrap();
+    assert_eq!(planned, done);
+    let again = repair_partition(&env, Path::new(DIR), options, &mut |_| {}).unwrap();
+    let places = |repair: &Repair| -> Vec<_> {
+        repair.left.iter().map(|left| (left.kind, left.bytes, left.offsets)).collect()
+    };
+    assert_eq!((&again.steps[..], places(&again)), (&[][..], places(&done)), "once is enough");
+    done
+}
+
+fn everything(disk: &SimDisk) -> Vec<(PathBuf, Option<Vec<u8>>)> {
+    disk.files().into_iter().map(|file| (file.clone(), disk.read(&file))).collect()
+}
+
+fn actions(repair: &Repair) -> Vec<Action> {
+    repair.steps.iter().map(|step| step.action).collect()
+}
+
+/// Ways in which a derived file can be wrong, by name. `None`: it is not there.
+fn wrongs(right: &[u8], other: &[u8]) -> Vec<(&'static str, Option<Vec<u8>>)> {
+    let mut seed = Seeded::new(3);
+    let random = (0..right.len()).map(|_| seed.byte()).collect();
+    let mut flipped = right.to_vec();
+    let middle = flipped.len() / 2;
+    flipped[middle] ^= 0x20;
+    vec![
+        ("missing", None),
+        ("empty", Some(Vec::new())),
+        ("zeroed", Some(vec![0; right.len()])),
+        ("random", Some(random)),
+        ("too long", Some([right, b"and more than that"].concat())),
+        ("too short", Some(right[..right.len() - 1].to_vec())),
+        ("of another segment", Some(other.to_vec())),
+        ("flipped", Some(flipped)),
+    ]
+}
+
+/// Fault 7.
+#[test]
+fn derived_files_are_noted_and_become_what_they_were() {
+    let (pristine, bytes) = two_segments();
+    let bases = bases(&pristine);
+    let before = everything(&pristine);
+    for extension in ["idx", "sum"] {
+        for (base, other) in [(bases[0], bases[1]), (bases[1], bases[0])] {
+            let right = pristine.read(&path(base, extension)).unwrap();
+            let other = pristine.read(&path(other, extension)).unwrap();
+            for (what, wrong) in wrongs(&right, &other) {
+                let what = format!("{base}.{extension} {what}");
+                let disk = pristine.kill();
+                match wrong {
+                    Some(wrong) => disk.put(&path(base, extension), &wrong),
+                    None => disk.remove(&path(base, extension)),
+                }
+                let report = verify(&disk);
+                assert_eq!(report.severity(), Some(Severity::Derived), "{what}: {report:?}");
+                assert!(dump(&disk).0 == by_offset(&bytes), "{what}");
+                let done = repair(&disk, false);
+                let action = if extension == "idx" {
+                    Action::RebuildIndex
+                } else {
+                    Action::RebuildChecksums
+                };
+                assert_eq!((actions(&done), done.left), (vec![action], vec![]), "{what}");
+                assert!(everything(&disk) == before, "{what}");
+                assert!(is_clean(&verify(&disk)), "{what}");
+            }
+        }
+    }
+}
+
+/// What half of a file of checksums still knows is not forgotten when the other half is made anew.
+#[test]
+fn new_checksums_remember_what_the_old_ones_knew() {
+    let (disk, bytes) = two_segments();
+    let mut wal = disk.read(&path(0, "wal")).unwrap();
+    let mut sum = disk.read(&path(0, "sum")).unwrap();
+    // A payload in the second block, and the checksum of the first one.
+    let hit = frames_of(&wal).into_iter().find(|frame| frame.2.start > 5000).unwrap();
+    wal[hit.2.end - 1] ^= 1;
+    sum[64 * 8] ^= 1;
+    disk.put(&path(0, "wal"), &wal);
+    disk.put(&path(0, "sum"), &sum);
+    let done = repair(&disk, false);
+    assert_eq!(actions(&done), [Action::RebuildChecksums]);
+    let [left] = &done.left[..] else { panic!("{done:?}") };
+    let offsets = left.offsets.unwrap();
+    assert!((offsets.from..offsets.to.unwrap()).contains(&hit.0), "{left:?}");
+    let whole = by_offset(&bytes);
+    let kept = whole.iter().filter(|(at, _)| !(offsets.from..offsets.to.unwrap()).contains(at));
+    assert!(dump(&disk).0.iter().eq(kept));
+    let Opened { log, .. } = open(&disk, SMALL);
+    assert_eq!(log.damage().len(), 1, "a start knows it, too");
+}
+
+#[test]
+fn a_torn_tail_is_cut_and_kept() {
+    let mut seed = Seeded::new(9);
+    for cut in 0..60 {
+        let disk = SimDisk::default();
+        let Opened { log, .. } = open(&disk, 1 << 20);
+        let mut bytes = Vec::new();
+        for n in 0..8u8 {
+            bytes.extend(append(&log, record(&vec![n; 200 + seed.below(900)])).unwrap());
+            if n == 4 {
+                log.flush().unwrap();
+            }
+        }
+        let disk = disk.kill();
+        let mut torn = bytes.clone();
+        torn.truncate(bytes.len() - 1 - cut * 7);
+        torn.extend(vec![0; seed.below(50)]);
+        disk.put(&path(0, "wal"), &torn);
+        let expected = {
+            let started = disk.kill();
+            drop(open(&started, 1 << 20));
+            started.read(&path(0, "wal")).unwrap()
+        };
+        let done = repair(&disk, false);
+        assert_eq!(done.left, [], "cut {cut}");
+        assert_eq!(disk.read(&path(0, "wal")).unwrap(), expected, "cut {cut}: as a start does");
+        let rest = &torn[expected.len()..];
+        assert_eq!(disk.read(&path(0, "torn-1")).as_deref(), Some(rest), "cut {cut}");
+        let report = verify(&disk);
+        assert_eq!(report.severity(), Some(Severity::Note), "cut {cut}: {report:?}");
+        let Opened { log, metrics } = open(&disk, 1 << 20);
+        assert_eq!(metrics.torn_bytes.get(), 0);
+        assert_log_is(&log, &expected);
+    }
+}
+
+/// The bytes of the frames that are good: all but some of one block.
+fn without(bytes: &[u8], offsets: std::ops::Range<Offset>) -> Vec<u8> {
+    let frames = frames_of(bytes).into_iter().filter(|frame| !offsets.contains(&frame.0));
+    frames.flat_map(|frame| bytes[frame.2].to_vec()).collect()
+}
+
+/// A damaged frame in each segment, and the offsets that go with them.
+fn damaged() -> (SimDisk, Vec<u8>, Vec<u8>) {
+    let (disk, bytes) = two_segments();
+    let mut good = bytes.clone();
+    for base in bases(&disk) {
+        let mut wal = disk.read(&path(base, "wal")).unwrap();
+        wal[4500] ^= 4;
+        disk.put(&path(base, "wal"), &wal);
+    }
+    for finding in verify(&disk).findings() {
+        let offsets = finding.offsets.unwrap();
+        good = without(&good, offsets.from..offsets.to.unwrap());
+    }
+    assert!(good.len() < bytes.len() && good.len() + 2 * 5000 > bytes.len());
+    (disk, bytes, good)
+}
+
+#[test]
+fn damaged_frames_are_taken_out_and_kept() {
+    let (disk, bytes, good) = damaged();
+    let left = repair(&disk, false);
+    assert_eq!((left.steps.len(), left.left.len()), (0, 2), "only if asked");
+    let bad: Vec<_> = verify(&disk).findings().cloned().collect();
+    let was: Vec<_> = bases(&disk).iter().map(|&base| disk.read(&path(base, "wal"))).collect();
+
+    let done = repair(&disk, true);
+    let both = [Action::Quarantine, Action::RebuildChecksums, Action::RebuildIndex];
+    assert_eq!((actions(&done), &done.left[..]), ([both, both].concat(), &[][..]));
+    for ((base, bad), wal) in bases(&disk).into_iter().zip(bad).zip(was) {
+        let span = bad.bytes.unwrap();
+        let range = usize::try_from(span.from).unwrap()..usize::try_from(span.to.unwrap()).unwrap();
+        assert_eq!(disk.read(&path(base, "bad-1")).unwrap(), wal.unwrap()[range]);
+    }
+    let report = verify(&disk);
+    assert_eq!(report.severity(), Some(Severity::Note), "{report:?}");
+    assert!(report.findings().all(|found| matches!(found.kind, Kind::SetAside | Kind::Gap)));
+    assert!(dump(&disk).0 == by_offset(&good));
+
+    // Readers that are disconnected by damage go on, and no offset is given twice.
+    let Opened { log, metrics } = open(&disk, SMALL);
+    assert_eq!(metrics.indexes_rebuilt.get() + metrics.torn_bytes.get(), 0);
+    assert_eq!(metrics.segments_damaged.get() + metrics.offset_gaps.get(), 0);
+    assert_eq!(log.scrub(&mut |_| true).unwrap().damaged, 0);
+    assert!(read_from(&log, 0) == (good.clone(), End::Tail));
+    let end = frames_of(&bytes).last().unwrap().1;
+    assert_eq!(log.end_offset(), end);
+    let stored = append(&log, record(b"goes on")).unwrap();
+    assert_eq!(frames_of(&stored)[0].0, end);
+}
+
+/// The last frames of a log are damaged: their offsets are not given again.
+#[test]
+fn what_is_taken_from_the_end_leaves_its_offsets_taken() {
+    let (pristine, bytes) = two_segments();
+    let end = frames_of(&bytes).last().unwrap().1;
+    let base = bases(&pristine)[1];
+    for all in [false, true] {
+        let disk = pristine.kill();
+        let mut wal = disk.read(&path(base, "wal")).unwrap();
+        let from = if all { 0 } else { wal.len() - 1 };
+        wal[from..].iter_mut().for_each(|byte| *byte ^= 0x55);
+        disk.put(&path(base, "wal"), &wal);
+        let done = repair(&disk, true);
+        assert_eq!(done.left, [], "{done:?}");
+        let report = verify(&disk);
+        assert_eq!(report.severity(), Some(Severity::Note), "{report:?}");
+        for _ in 0..2 {
+            let Opened { log, metrics } = open(&disk, SMALL);
+            assert_eq!((log.end_offset(), metrics.indexes_rebuilt.get()), (end, 0));
+            assert_eq!(log.damage(), []);
+        }
+        let Opened { log, .. } = open(&disk, SMALL);
+        let stored = append(&log, record(b"goes on")).unwrap();
+        assert_eq!(frames_of(&stored)[0].0, end);
+        assert!(read_from(&log, end).0 == stored);
+        log.close().unwrap();
+        assert!(verify(&disk).severity() <= Some(Severity::Note));
+    }
+}
+
+#[test]
+fn lengths_that_are_wrong_are_put_right() {
+    let (pristine, bytes) = two_segments();
+    let end = frames_of(&bytes).last().unwrap().1;
+    let bases = bases(&pristine);
+    for base in bases {
+        let wal = pristine.read(&path(base, "wal")).unwrap();
+        let last = frames_of(&wal).pop().unwrap().2.start;
+        for len in [wal.len() - 3, last, wal.len() + 40] {
+            let disk = pristine.kill();
+            let mut hurt = wal.clone();
+            hurt.resize(len, 9);
+            disk.put(&path(base, "wal"), &hurt);
+            let left = repair(&disk, false).left;
+            let is_tail = base > 0 && len > wal.len();
+            assert_eq!(left.is_empty(), is_tail, "{base} {len}: a torn tail is cut anyway");
+            let done = repair(&disk, true);
+            assert_eq!(done.left, []);
+            let report = verify(&disk);
+            assert!(report.severity() <= Some(Severity::Note), "{base} {len}: {report:?}");
+            let Opened { log, metrics } = open(&disk, SMALL);
+            assert_eq!(metrics.segments_damaged.get(), 0, "{base} {len}");
+            assert_eq!(log.end_offset(), end, "{base} {len}");
+            assert_eq!(read_from(&log, 0).1, End::Tail);
+        }
+    }
+}
+
+/// A process that dies after some operations: every one behind them fails.
+#[derive(Debug, Clone)]
+struct Mortal {
+    disk: SimDisk,
+    left: Arc<AtomicUsize>,
+}
+
+impl Mortal {
+    fn live(&self) -> io::Result<()> {
+        let take = |left: usize| left.checked_sub(1);
+        let taken = self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
+        taken.map(drop).map_err(|_| io::Error::other("dead"))
+    }
+}
+
+impl Disk for Mortal {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        if how == Open::Create || how == Open::Truncate {
+            self.live()?;
+        }
+        Ok(Arc::new(MortalFile { file: self.disk.open(path, how)?, disk: self.clone() }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.live()?;
+        self.disk.create_dir(path)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.disk.list(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.live()?;
+        self.disk.rename(from, to)
+    }
+
+    fn duplicate(&self, from: &Path, to: &Path, link: bool) -> io::Result<Duplicate> {
+        self.live()?;
+        self.disk.duplicate(from, to, link)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.live()?;
+        self.disk.remove_file(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.live()?;
+        self.disk.sync_dir(path)
+    }
+
+    fn has_room_for(&self, files: u64) -> io::Result<()> {
+        self.disk.has_room_for(files)
+    }
+}
+
+#[derive(Debug)]
+struct MortalFile {
+    file: Arc<dyn File>,
+    disk: Mortal,
+}
+
+impl File for MortalFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        self.file.read_at(buf, position)
+    }
+
+    fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
+        self.disk.live()?;
+        self.file.write_at(buf, position)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.disk.live()?;
+        self.file.set_len(len)
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.file.reserve(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.disk.live()?;
+        self.file.sync_data()
+    }
+
+    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
+        self.file.map(capacity)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Everything at once: damage in both segments, a torn tail, and no index.
+fn much_to_do() -> (SimDisk, Vec<u8>, Vec<Vec<u8>>) {
+    let (disk, _, good) = damaged();
+    let mut kept = Vec::new();
+    for finding in verify(&disk).findings() {
+        let wal = disk.read(&Path::new(DIR).join(&finding.file)).unwrap();
+        let span = finding.bytes.unwrap();
+        let range = usize::try_from(span.from).unwrap()..usize::try_from(span.to.unwrap()).unwrap();
+        kept.push(wal[range].to_vec());
+    }
+    let last = path(bases(&disk)[1], "wal");
+    let mut wal = disk.read(&last).unwrap();
+    wal.extend(b"\x01torn");
+    disk.put(&last, &wal);
+    disk.remove(&path(0, "idx"));
+    kept.push(b"\x01torn".to_vec());
+    (disk, good, kept)
+}
+
+/// Whether bytes are still there: in a log, or in a file beside it.
+fn are_kept(disk: &SimDisk, bytes: &[u8]) -> bool {
+    disk.files().iter().any(|file| {
+        let found = disk.read(file).unwrap();
+        found.windows(bytes.len()).any(|window| window == bytes)
+    })
+}
+
+/// Wherever it is stopped: nothing is lost, a start serves what is good and nothing else, and doing it again ends it.
+#[test]
+fn a_repair_can_be_stopped_after_every_operation() {
+    let (pristine, good, kept) = much_to_do();
+    let options = RepairOptions { quarantine: true, apply: true };
+    let run = |disk: &SimDisk, operations: usize| {
+        let mortal = Mortal { disk: disk.clone(), left: Arc::new(AtomicUsize::new(operations)) };
+        repair_partition(&environment(Arc::new(mortal)), Path::new(DIR), options, &mut |_| {})
+    };
+    let mut seed = Seeded::new(4);
+    for operations in 0.. {
+        let disk = pristine.kill();
+        let ended = run(&disk, operations).is_ok();
+        for round in 0..12 {
+            let what = format!("operation {operations}, round {round}");
+            let disk = if round == 0 { disk.kill() } else { disk.crash(&mut seed) };
+            assert!(kept.iter().all(|bytes| are_kept(&disk, bytes)), "{what}");
+            let shown = dump(&disk).0;
+            assert!(
+                by_offset(&good).iter().all(|(at, frame)| shown.get(at) == Some(frame)),
+                "{what}"
+            );
+
+            let started = disk.kill();
+            let skip = LogOptions { on_corruption: OnCorruption::Skip, ..super::options(SMALL) };
+            let Opened { log, .. } = open_with(&started, Path::new(DIR), skip);
+            log.scrub(&mut |_| true).unwrap();
+            assert!(read_from(&log, 0) == (good.clone(), End::Tail), "{what}: a start");
+            drop(log);
+            assert!(kept.iter().all(|bytes| are_kept(&started, bytes)), "{what}: a start");
+
+            run(&disk, usize::MAX).unwrap();
+            let report = verify(&disk);
+            assert_eq!(report.severity(), Some(Severity::Note), "{what}: {report:?}");
+            assert!(dump(&disk).0 == by_offset(&good), "{what}: again");
+            assert!(kept.iter().all(|bytes| are_kept(&disk, bytes)), "{what}: again");
+        }
+        if ended {
+            assert!(operations > 40, "{operations} operations are not all");
+            break;
+        }
+    }
+}
