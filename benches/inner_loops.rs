@@ -52,16 +52,10 @@ fn scanning(c: &mut Criterion) {
 }
 
 fn log(dir: &std::path::Path) -> Log {
-    let env = Environment {
-        disk: Arc::new(OsDisk),
-        clock: Arc::new(SystemClock),
-        metrics: Arc::new(Metrics::default()),
-    };
-    let options = LogOptions {
-        segment_bytes: SEGMENT,
-        durability: Durability::Interval,
-        on_corruption: OnCorruption::Disconnect,
-    };
+    let (disk, clock) = (Arc::new(OsDisk), Arc::new(SystemClock));
+    let env = Environment { disk, clock, metrics: Arc::new(Metrics::default()) };
+    let (durability, on_corruption) = (Durability::Interval, OnCorruption::Disconnect);
+    let options = LogOptions { segment_bytes: SEGMENT, durability, on_corruption };
     Log::open(env, dir, options).unwrap()
 }
 
@@ -130,6 +124,7 @@ fn commits(c: &mut Criterion) {
     let storage = storage::Options { data_dir: dir.path().to_owned(), ..Default::default() };
     let broker = Broker::open(Parts {
         options: broker::Options::default(),
+        declared: Vec::new(),
         storage,
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),

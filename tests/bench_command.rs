@@ -76,6 +76,37 @@ fn what_is_produced_is_what_is_counted() {
 }
 
 #[test]
+fn connections_are_spread_over_partitions() {
+    let (_dir, data) = scratch();
+    let broker = Broker::start_with(&data, &["--set", "topics.default_partitions=3"], &[]);
+    let addr = broker.addr().to_string();
+    let target = ["--broker", &addr, "--topic", "t", "--partitions", "3", "--record-size", "100"];
+    let silent = ["--idle", "5", "--parked", "5"];
+    let produce = ["produce", "--count", "70", "--connections", "7"];
+    let result = json(&[&produce[..], &target, &silent].concat());
+    assert_moved(&result, 70, 70, HEADER_LEN + 100);
+    assert_eq!((&result["partitions"], &result["connections"]), (&3.into(), &7.into()));
+    assert_eq!(
+        (&result["idle_connections"], &result["parked_connections"]),
+        (&5.into(), &5.into())
+    );
+    // Ten frames on each of seven connections, the seventh on the first partition again.
+    for (partition, frames) in [(0, 30), (1, 20), (2, 20)] {
+        assert_eq!(drain(broker.addr(), "g", "t", partition).len(), frames, "{partition}");
+    }
+    let consume = ["consume", "--count", "30", "--connections", "4"];
+    let result = json(&[&consume[..], &target, &silent].concat());
+    assert_moved(&result, 120, 120, HEADER_LEN + 100);
+    // What was missing was filled: 9 frames and one that tells how many there are.
+    for partition in 0..3 {
+        assert!(drain(broker.addr(), "h", "t", partition).len() >= 30, "{partition}");
+    }
+    // A partition that is not there.
+    let output = bench(&["produce", "--broker", &addr, "--partitions", "4", "--connections", "4"]);
+    assert_eq!(output.status.code(), Some(1));
+}
+
+#[test]
 fn a_window_of_one_measures_acks() {
     let (_dir, data) = scratch();
     let broker = Broker::start(&data);
@@ -142,11 +173,15 @@ fn without_a_broker_one_is_started_and_leaves_nothing() {
     if std::net::TcpStream::connect("127.0.0.1:9092").is_ok() {
         return;
     }
-    let output = bench(&["produce", "--dir", path, "--count", "10", "--output", "json"]);
+    let options = ["--durability", "always", "--set", "server.reactors=1", "--partitions", "2"];
+    let produce = ["produce", "--dir", path, "--count", "10", "--output", "json"];
+    let output = bench(&[&produce[..], &options].concat());
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && said.contains("one runs in this process"), "{said}");
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&result["broker"], &result["records"]), (&"in-process".into(), &10.into()));
+    // Acks come after a flush, which a broker in this process can tell.
+    assert!(number(&result, "flushes_per_sec") > 0.0);
     assert_eq!(listing(dir.path()), [""; 0]);
 }
 
@@ -176,16 +211,84 @@ fn a_comparison_of_every_workload() {
     assert_eq!((&result["rounds"], &result["mb_per_round"]), (&2.into(), &1.into()));
     let workloads = result["workloads"].as_array().unwrap();
     let names: Vec<_> = workloads.iter().map(|w| w["name"].as_str().unwrap()).collect();
-    assert_eq!(names.len(), 8, "{names:?}");
+    assert_eq!(names.len(), 12, "{names:?}");
     for workload in workloads {
-        let ratios = ["ratio_min", "ratio", "ratio_max"].map(|field| number(workload, field));
-        assert!(ratios.is_sorted(), "{workload}");
-        let unit = if workload["name"] == "e2e" { "p50_us" } else { "bytes_per_sec" };
-        for side in ["broker", "limit"] {
-            assert!(number(workload, &format!("{side}_{unit}")) > 0.0);
-        }
+        assert_compared(workload);
+        let name = workload["name"].as_str().unwrap();
+        let latency = name == "e2e" || name.starts_with("pingpong");
+        assert_eq!(workload["unit"], if latency { "p50_us" } else { "bytes_per_sec" });
+        assert!(workload.get("crowded").is_none());
     }
     assert_eq!(listing(dir.path()), [""; 0]);
+}
+
+fn assert_compared(workload: &Value) {
+    let ratios = ["ratio_min", "ratio", "ratio_max"].map(|field| number(workload, field));
+    assert!(ratios.is_sorted(), "{workload}");
+    for side in ["broker", "other"] {
+        assert!(number(workload, side) > 0.0);
+        assert!(!workload[&format!("{side}_is")].as_str().unwrap().is_empty());
+    }
+}
+
+#[test]
+fn a_comparison_beside_silent_connections() {
+    let (dir, _) = scratch();
+    let path = dir.path().to_str().unwrap();
+    let small = ["compare", "--dir", path, "--mb", "1", "--rounds", "1", "--duration", "0.05"];
+    let only = ["--only", "e2e", "--only", "consume-1k-100part", "--only", "produce-batch"];
+    let silent = ["--idle", "150", "--parked", "130"];
+    let result = json(&[&small[..], &only, &silent].concat());
+    let workloads = result["workloads"].as_array().unwrap();
+    assert_eq!(workloads.len(), 3);
+    for workload in workloads {
+        assert_compared(workload);
+        let crowded = &workload["crowded"];
+        assert_eq!((&crowded["idle"], &crowded["parked"]), (&150.into(), &130.into()));
+        assert!(number(crowded, "broker") > 0.0 && number(crowded, "ratio") > 0.0);
+    }
+    let kept = ["--only", "e2e", "--idle", "1", "--min-kept", "1000"];
+    let output = bench(&[&small[..], &kept].concat());
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("hermitmq: e2e keeps ") && said.lines().count() == 1, "{said}");
+}
+
+/// The directory of the tests, which is on a disk as a rule; elsewhere the command must say so.
+#[test]
+fn what_only_a_disk_can_tell() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = dir.path().to_str().unwrap();
+    let small = ["--dir", path, "--mb", "8", "--rounds", "1", "--duration", "0.2"];
+    let only = ["compare", "--only", "cold-", "--only", "commit-", "--output", "json"];
+    let output = bench(&[&only[..], &small].concat());
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let workloads = result["workloads"].as_array().unwrap();
+        assert_eq!(workloads.len(), 6);
+        for workload in workloads {
+            assert_compared(workload);
+            let commit = workload["name"].as_str().unwrap().starts_with("commit-");
+            assert_eq!(workload["unit"], if commit { "acks_per_sec" } else { "p99_us" });
+        }
+    } else {
+        assert!(said.contains("choose another --dir"), "{said}");
+    }
+    assert_eq!(listing(dir.path()), [""; 0]);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_no_disk() {
+    let memory = Path::new("/dev/shm");
+    if !memory.is_dir() {
+        return;
+    }
+    let output = bench(&["compare", "--only", "cold-reader", "--dir", "/dev/shm", "--mb", "1"]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("is not on a disk"), "{said}");
 }
 
 #[test]
@@ -212,7 +315,11 @@ fn wrong_usage_is_one_line() {
         (&["produce", "--duration", "soon"], 2, "must be a number of seconds"),
         (&["produce", "--record-size", "1000000", "--batch", "100"], 2, "a frame may hold"),
         (&["e2e", "--rate", "0"], 2, "invalid value '0' for '--rate <N>'"),
+        (&["produce", "--broker", "127.0.0.1:1", "--durability", "always"], 2, "runs already"),
+        (&["produce", "--durability", "never"], 2, "invalid value 'never' for '--durability"),
+        (&["produce", "--partitions", "0"], 2, "invalid value '0' for '--partitions <N>'"),
         (&["compare", "--only", "prodcue"], 2, "no workload has such a name"),
+        (&["compare", "--min-kept", "0.9"], 2, "needs --idle or --parked"),
         (&["compare", "--min-ratio", "consume"], 2, "must be NAME=VALUE"),
         (&["compare", "--only", "e2e", "--min-ratio", "consume=1"], 2, "none of the workloads"),
         (&["compare", "--only", "e2e", "--set", "server.prot=1"], 1, "the broker did not start"),

@@ -3,13 +3,18 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
 use support::{Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, scratch};
 
-/// Sends until the connection ends; returns the offsets of the acks.
-fn produce_until_closed(mut client: RawClient, name: u64) -> Vec<(u64, Vec<u8>)> {
+/// Sends until the connection ends, and counts the acks; returns their offsets.
+fn produce_until_closed(
+    mut client: RawClient,
+    name: u64,
+    acked: &AtomicUsize,
+) -> Vec<(u64, Vec<u8>)> {
     let mut sender = client.split();
     let record = move |i: u64| frame(i, b"", format!("{name}: record {i}").as_bytes());
     let sending = std::thread::spawn(move || {
@@ -23,6 +28,7 @@ fn produce_until_closed(mut client: RawClient, name: u64) -> Vec<(u64, Vec<u8>)>
     while let Some(ack) = client.try_read_ack() {
         assert_eq!(ack.code, 0, "{ack:?}");
         acks.push((ack.offset, record(acks.len() as u64)));
+        acked.fetch_add(1, Ordering::Relaxed);
     }
     drop(client);
     assert!(sending.join().unwrap() >= acks.len() as u64);
@@ -35,13 +41,19 @@ fn ends_cleanly_under_load(signal: Signal) {
     let addr = broker.addr();
     let mut parked = RawClient::consume(addr, "g", "empty", 0);
     let half_open = RawClient::connect(addr);
+    let acked = AtomicUsize::new(0);
     let acks = std::thread::scope(|scope| {
+        let acked = &acked;
         let producers: Vec<_> = (0..4)
             .map(|n| {
                 let client = RawClient::produce(addr, "t", 0);
-                scope.spawn(move || produce_until_closed(client, n))
+                scope.spawn(move || produce_until_closed(client, n, acked))
             })
             .collect();
+        // A load, however busy the machine is with other things.
+        while acked.load(Ordering::Relaxed) <= 100 {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         std::thread::sleep(Duration::from_millis(300));
         let (status, log) = broker.end_with(signal);
         assert_eq!(status.code(), Some(0), "{status}");

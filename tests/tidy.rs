@@ -21,7 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("broker", &["model", "metrics", "record", "storage"]),
     ("net", &["model", "metrics", "record", "protocol", "broker", "storage::file_slice"]),
     ("admin", &["model", "metrics", "broker"]),
-    ("config", &["model", "*::Options", "*::SecurityOptions"]),
+    ("config", &["model", "*::Options", "*::SecurityOptions", "*::TopicOptions"]),
     (
         "server",
         &[

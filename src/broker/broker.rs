@@ -1,33 +1,24 @@
 //! The broker: every topic, and where every group stands.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
-use super::catalog::{self, partition_dir};
-use super::error::{BrokerError, CloseError, CommitError, PartitionError};
-use super::flusher::{FlushQueue, Flusher};
+use super::error::{BrokerError, CloseError, CommitError, PartitionError, ScrubStopped};
+use super::flusher::Flusher;
+use super::health::{Health, Problem};
 use super::offsets::{OffsetKey, OffsetTable};
-use super::options::Options;
-use super::partition::Partition;
+use super::opener::{Created, Opener, Topics};
+use super::options::{Options, TopicOptions};
+use super::partition::{Partition, Shared};
 use super::restore;
+use super::space::Space;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
-use crate::storage::{
-    self, Clock, Disk, Durability, Environment, Log, LogOptions, OnCorruption, OpenError,
-};
-
-/// Name of the topic that holds the committed offsets.
-const OFFSETS_TOPIC: &str = "__consumer_offsets";
-
-/// Files that a new partition keeps open: its log and its index.
-const FILES_PER_PARTITION: u64 = 2;
-
-type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
+use crate::storage::{self, Clock, Disk, Environment, LogOptions, OpenError, Scrubbed};
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
 ///
@@ -36,7 +27,7 @@ type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
 pub struct Broker {
     options: Options,
     opener: Opener,
-    topics: RwLock<HashMap<TopicName, Partitions>>,
+    topics: RwLock<Topics>,
     /// Held while a topic is created, so that `topics` is not locked during disk work.
     create: Mutex<Created>,
     table: OffsetTable,
@@ -44,19 +35,13 @@ pub struct Broker {
     flusher: Mutex<Option<Flusher>>,
 }
 
-/// Counts what was created.
-#[derive(Debug, Default)]
-struct Created {
-    partitions: usize,
-    /// The broker is closed: a topic created now would be flushed by nobody.
-    closed: bool,
-}
-
 /// What a broker is built from.
 #[derive(Debug)]
 pub struct Parts {
     /// Section `topics` of the configuration.
     pub options: Options,
+    /// The topics that the configuration declares, each once.
+    pub declared: Vec<TopicOptions>,
     /// Section `storage` of the configuration.
     pub storage: storage::Options,
     /// The file system.
@@ -68,22 +53,27 @@ pub struct Parts {
 }
 
 impl Broker {
-    /// Opens every partition in the data directory, which must exist and be locked by the caller, and restores the
-    /// committed offsets.
+    /// Opens every partition in the data directory, which must exist and be locked by the caller, creates the declared
+    /// topics, and restores the committed offsets.
     pub fn open(parts: Parts) -> Result<Self, BrokerError> {
-        let Parts { options, storage, disk, clock, metrics } = parts;
-        let flush_queue = Arc::new(FlushQueue::default());
+        let Parts { options, declared, storage, disk, clock, metrics } = parts;
+        let shared = Arc::new(Shared {
+            flush_queue: Arc::default(),
+            flush_interval: Duration::from_millis(u64::from(storage.flush_interval_ms)),
+            space: Space::new(storage.min_free_mb),
+            metrics: Arc::clone(&metrics),
+        });
         let opener = Opener {
-            data_dir: storage.data_dir.clone(),
+            data_dir: storage.data_dir,
             log_options: LogOptions {
                 segment_bytes: u64::from(storage.max_segment_mb) * limits::MIB,
-                durability: Durability::Interval,
-                on_corruption: OnCorruption::Disconnect,
+                durability: storage.durability,
+                on_corruption: storage.on_corruption,
             },
             env: Environment { disk, clock, metrics },
-            flush_queue: Arc::clone(&flush_queue),
+            shared: Arc::clone(&shared),
         };
-        let (mut topics, mut created) = opener.existing()?;
+        let (mut topics, mut created) = opener.open_all(&declared, &options)?;
         let offsets_log = opener.offsets_topic(&mut topics, &mut created)?;
         let table = OffsetTable::new();
         restore::restore(&offsets_log, &table, &opener.env.metrics)?;
@@ -92,10 +82,9 @@ impl Broker {
         };
         let now_ns = opener.env.clock.now_ns();
         restore::clamp(&offsets_log, &table, &opener.env.metrics, now_ns, end);
-        let interval = Duration::from_millis(u64::from(storage.flush_interval_ms));
         let flusher =
-            Flusher::start(Arc::clone(&flush_queue), interval).map_err(BrokerError::Thread)?;
-        Ok(Self {
+            Flusher::start(Arc::clone(&shared.flush_queue)).map_err(BrokerError::Thread)?;
+        let broker = Self {
             options,
             opener,
             topics: RwLock::new(topics),
@@ -103,7 +92,70 @@ impl Broker {
             table,
             offsets_log,
             flusher: Mutex::new(Some(flusher)),
-        })
+        };
+        broker.check_space();
+        Ok(broker)
+    }
+
+    /// Looks at the free disk space: with less than `storage.min_free_mb`, appends are refused until the next look that
+    /// finds more. Asks the file system: not for a reactor.
+    pub fn check_space(&self) {
+        let Opener { data_dir, env, shared, .. } = &self.opener;
+        shared.space.look(&*env.disk, data_dir, &env.metrics);
+    }
+
+    /// What is wrong now. Does not touch the disk.
+    pub fn health(&self) -> Health {
+        let Shared { space, metrics, .. } = &*self.opener.shared;
+        let mut problems = Vec::new();
+        if space.is_low() {
+            problems.push(Problem::LowSpace { min_bytes: space.min_bytes() });
+        }
+        // Asked often; looked for only where there is something to find.
+        if metrics.flush_errors.get() > 0 {
+            let topics = self.topics.read();
+            let all = topics.values().flat_map(BTreeMap::values);
+            let read_only = all.filter(|partition| partition.is_read_only());
+            let mut partitions: Vec<_> =
+                read_only.map(|partition| partition.name().clone()).collect();
+            drop(topics);
+            partitions.sort_unstable();
+            if !partitions.is_empty() {
+                problems.push(Problem::ReadOnly { partitions });
+            }
+        }
+        let segments = metrics.segments_damaged.get();
+        if segments > 0 {
+            problems.push(Problem::Damaged { segments });
+        }
+        Health { problems }
+    }
+
+    /// Compares what was flushed of every partition with its checksums; damage is kept from readers. Reads all of the disk,
+    /// as slowly as `pause` wants: it is told how many bytes are next, and ends the look by `false`, which is the error.
+    pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> Result<Scrubbed, ScrubStopped> {
+        let topics = self.topics.read();
+        let partitions: Vec<_> =
+            topics.values().flat_map(BTreeMap::values).map(Arc::clone).collect();
+        drop(topics);
+        let mut total = Scrubbed::default();
+        for partition in partitions {
+            match partition.scrub(pause) {
+                Ok(found) => {
+                    total.bytes += found.bytes;
+                    total.damaged += found.damaged;
+                    total.summed += found.summed;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    return Err(ScrubStopped);
+                }
+                Err(error) => {
+                    tracing::error!(partition = %partition.name(), %error, "cannot be compared with its checksums");
+                }
+            }
+        }
+        self.metrics().scrubs.inc();
+        Ok(total)
     }
 
     /// The instruments.
@@ -181,17 +233,7 @@ impl Broker {
             return Err(OpenError { path, source }.into());
         }
         let max = self.options.max_partitions;
-        if created.partitions + partitions as usize > max as usize {
-            return Err(PartitionError::LimitReached { partitions, max });
-        }
-        let opener = &self.opener;
-        // Before anything is on the disk: what is there is opened at the next start, which must not run out.
-        self.opener
-            .env
-            .disk
-            .has_room_for(FILES_PER_PARTITION * u64::from(partitions))
-            .map_err(|source| OpenError { path: self.opener.data_dir.clone(), source })?;
-        let opened = opener.create(topic, 0..partitions, created)?;
+        let opened = self.opener.create_on_demand(topic, partitions, max, created)?;
         self.topics.write().insert(topic.clone(), opened);
         tracing::info!(%topic, partitions, "topic created on demand");
         Ok(())
@@ -239,96 +281,5 @@ impl Broker {
             None => Ok(()),
             Some(first) => Err(CloseError { failed: 1 + errors.count(), first }),
         }
-    }
-}
-
-/// Opens partitions.
-#[derive(Debug)]
-struct Opener {
-    data_dir: PathBuf,
-    log_options: LogOptions,
-    env: Environment,
-    flush_queue: Arc<FlushQueue>,
-}
-
-impl Opener {
-    fn existing(&self) -> Result<(HashMap<TopicName, Partitions>, Created), BrokerError> {
-        let found = catalog::discover(&*self.env.disk, &self.data_dir)
-            .map_err(|source| BrokerError::DataDir { path: self.data_dir.clone(), source })?;
-        for name in &found.strangers {
-            tracing::info!(dir = name, "not a partition, left alone");
-        }
-        let mut topics = HashMap::new();
-        let mut created = Created::default();
-        for (topic, ids) in found.topics {
-            let gap = ids.iter().enumerate().any(|(number, &id)| number != id as usize);
-            if gap {
-                tracing::warn!(%topic, partitions = ?ids, "partitions are missing; those there are served");
-            }
-            let partitions = self.open(&topic, ids.into_iter(), &mut created)?;
-            topics.insert(topic, partitions);
-        }
-        Ok((topics, created))
-    }
-
-    fn offsets_topic(
-        &self,
-        topics: &mut HashMap<TopicName, Partitions>,
-        created: &mut Created,
-    ) -> Result<Arc<Partition>, BrokerError> {
-        let missing = || BrokerError::DataDir {
-            path: self.data_dir.join(OFFSETS_TOPIC),
-            source: io::ErrorKind::NotFound.into(),
-        };
-        let topic = TopicName::parse(OFFSETS_TOPIC).map_err(|_| missing())?;
-        if topics.get(&topic).is_none_or(|partitions| !partitions.contains_key(&0)) {
-            let opened = self.create(&topic, 0..1, created)?;
-            topics.entry(topic.clone()).or_default().extend(opened);
-        }
-        topics
-            .get(&topic)
-            .and_then(|partitions| partitions.get(&0))
-            .map(Arc::clone)
-            .ok_or_else(missing)
-    }
-
-    fn create(
-        &self,
-        topic: &TopicName,
-        ids: std::ops::Range<PartitionId>,
-        created: &mut Created,
-    ) -> Result<Partitions, OpenError> {
-        let failed = |path: &PathBuf, source| OpenError { path: path.clone(), source };
-        for partition in ids.clone() {
-            let name = TopicPartition { topic: topic.clone(), partition };
-            let dir = partition_dir(&self.data_dir, &name);
-            self.env.disk.create_dir(&dir).map_err(|source| failed(&dir, source))?;
-        }
-        self.env.disk.sync_dir(&self.data_dir).map_err(|source| failed(&self.data_dir, source))?;
-        self.open(topic, ids, created)
-    }
-
-    fn open(
-        &self,
-        topic: &TopicName,
-        ids: impl Iterator<Item = PartitionId>,
-        created: &mut Created,
-    ) -> Result<Partitions, OpenError> {
-        let mut logs = Vec::new();
-        for partition in ids {
-            let name = TopicPartition { topic: topic.clone(), partition };
-            let dir = partition_dir(&self.data_dir, &name);
-            let log = Log::open(self.env.clone(), &dir, self.log_options)?;
-            logs.push((name, log));
-        }
-        // Counted, and queued for the flusher, only once all of them are open.
-        let opened = logs.into_iter().map(|(name, log)| {
-            let ordinal = created.partitions;
-            created.partitions += 1;
-            let queue = Arc::clone(&self.flush_queue);
-            let metrics = Arc::clone(&self.env.metrics);
-            (name.partition, Partition::new(name, ordinal, log, queue, metrics))
-        });
-        Ok(opened.collect())
     }
 }

@@ -1,7 +1,7 @@
 //! Errors of the broker, one type for each operation.
 
 use crate::model::{PartitionId, TopicName};
-use crate::storage::{AppendError, FlushError, LocateError, OpenError};
+use crate::storage::{self, FlushError, LocateError, OpenError};
 
 /// The broker could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -17,7 +17,28 @@ pub enum BrokerError {
     /// A partition could not be opened.
     #[error("cannot open a partition: {0}")]
     Partition(#[from] OpenError),
-    /// The flusher's thread could not be started.
+    /// A declared topic could not be created, or not with all its partitions.
+    #[error("cannot create the declared topic {topic}: {source}")]
+    Declared {
+        /// The topic.
+        topic: TopicName,
+        /// Why.
+        source: PartitionError,
+    },
+    /// A topic has more partitions than are declared.
+    #[error(
+        "topic {topic} has {there} partitions, and {declared} are declared for it; \
+         partitions are never removed: declare at least {there}"
+    )]
+    FewerPartitions {
+        /// The topic.
+        topic: TopicName,
+        /// Partitions it has.
+        there: u32,
+        /// Partitions it is declared with.
+        declared: u32,
+    },
+    /// A flusher's thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
     /// The offsets topic could not be read.
@@ -66,6 +87,17 @@ pub enum PartitionError {
     Create(#[from] OpenError),
 }
 
+/// A run was not stored; a producer may try again later.
+#[derive(Debug, thiserror::Error)]
+pub enum AppendError {
+    /// So little disk space is left that it is kept for committed offsets.
+    #[error("less disk space is left than storage.min_free_mb")]
+    LowSpace,
+    /// The log did not take it.
+    #[error(transparent)]
+    Log(#[from] storage::AppendError),
+}
+
 /// An offset was not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -86,3 +118,8 @@ pub struct CloseError {
     /// Why the first of them failed.
     pub first: FlushError,
 }
+
+/// A look through the log was ended before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("stopped")]
+pub struct ScrubStopped;

@@ -1,79 +1,166 @@
-//! The thread that makes appended records durable within the flush interval.
+//! The threads that make appended records durable: those of some topics at once, the others within the flush interval.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::partition::Partition;
 
-/// Partitions with unflushed records. While it is empty, nobody wakes up.
+/// Enough that one slow disk access does not hold up all other partitions.
+const THREADS: usize = 4;
+
+/// Partitions with unflushed records, each until it is due: at once, or an interval after it became dirty. So nobody
+/// passes anybody who has waited longer. While nothing is due, nobody wakes up.
 #[derive(Debug, Default)]
 pub(super) struct FlushQueue {
     state: Mutex<State>,
-    changed: Condvar,
+    /// Rung for a thread that waits for anything.
+    idle: Condvar,
+    /// Rung for the thread that waits until the first partition is due.
+    timer: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    dirty: Vec<Arc<Partition>>,
+    queue: BinaryHeap<Reverse<Due>>,
+    /// Threads that wait for anything.
+    idle: usize,
+    /// A thread waits until the first partition is due. One is enough.
+    timed: bool,
     stop: bool,
 }
 
+#[derive(Debug)]
+struct Due {
+    at: Instant,
+    partition: Arc<Partition>,
+}
+
 impl FlushQueue {
-    pub(super) fn push(&self, partition: Arc<Partition>) {
+    /// Has a partition flushed at `at`, or as soon as possible if that is over.
+    pub(super) fn push(&self, partition: Arc<Partition>, at: Instant) {
         let mut state = self.state.lock();
-        state.dirty.push(partition);
-        if state.dirty.len() == 1 {
-            self.changed.notify_all();
+        let first = state.first().is_none_or(|first| at < first);
+        state.queue.push(Reverse(Due { at, partition }));
+        if !state.timed || at <= Instant::now() {
+            self.ring(&state);
+        } else if first {
+            // It waits for another one, which comes later.
+            self.timer.notify_one();
         }
+    }
+
+    /// Has one of the threads that wait look at the queue.
+    fn ring(&self, state: &State) {
+        if state.idle > 0 {
+            self.idle.notify_one();
+        } else if state.timed {
+            self.timer.notify_one();
+        }
+    }
+
+    /// Waits for a partition that is due; `None` once stopped.
+    fn take(&self) -> Option<Arc<Partition>> {
+        let mut state = self.state.lock();
+        while !state.stop {
+            let now = Instant::now();
+            match state.first() {
+                Some(at) if at <= now => {
+                    let Reverse(Due { partition, .. }) = state.queue.pop()?;
+                    // This thread goes to work: another one takes over what is left to be done or waited for.
+                    if state.first().is_some_and(|next| next <= now || !state.timed) {
+                        self.ring(&state);
+                    }
+                    return Some(partition);
+                }
+                Some(at) if !state.timed => {
+                    state.timed = true;
+                    self.timer.wait_until(&mut state, at);
+                    state.timed = false;
+                }
+                _ => {
+                    state.idle += 1;
+                    self.idle.wait(&mut state);
+                    state.idle -= 1;
+                }
+            }
+        }
+        None
     }
 
     fn stop(&self) {
         self.state.lock().stop = true;
-        self.changed.notify_all();
+        self.idle.notify_all();
+        self.timer.notify_all();
     }
 
-    /// Waits for a first dirty partition, then `interval` for more of them. `None` once stopped.
-    fn next(&self, interval: Duration) -> Option<Vec<Arc<Partition>>> {
-        let mut state = self.state.lock();
-        while state.dirty.is_empty() && !state.stop {
-            self.changed.wait(&mut state);
-        }
-        let deadline = std::time::Instant::now() + interval;
-        while !state.stop && !self.changed.wait_until(&mut state, deadline).timed_out() {}
-        if state.stop { None } else { Some(std::mem::take(&mut state.dirty)) }
+    /// Forgets what is queued: partitions and their queue hold each other.
+    fn clear(&self) {
+        let queued = std::mem::take(&mut self.state.lock().queue);
+        drop(queued);
     }
 }
 
-/// The running thread; stops when dropped.
+impl State {
+    /// When the first partition is due.
+    fn first(&self) -> Option<Instant> {
+        self.queue.peek().map(|Reverse(first)| first.at)
+    }
+}
+
+impl PartialEq for Due {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Due {}
+
+impl PartialOrd for Due {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Due {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+/// The running threads; they stop when this is dropped, without flushing what is queued.
 #[derive(Debug)]
 pub(super) struct Flusher {
     queue: Arc<FlushQueue>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Flusher {
-    pub(super) fn start(queue: Arc<FlushQueue>, interval: Duration) -> std::io::Result<Self> {
-        let work = Arc::clone(&queue);
-        let thread = thread::Builder::new().name("flusher".to_owned()).spawn(move || {
-            while let Some(partitions) = work.next(interval) {
-                for partition in partitions {
-                    // The partition has said what went wrong: it takes no more records, or is queued again.
-                    let _ = partition.flush();
+    pub(super) fn start(queue: Arc<FlushQueue>) -> std::io::Result<Self> {
+        let mut flusher = Self { queue, threads: Vec::new() };
+        for number in 0..THREADS {
+            let queue = Arc::clone(&flusher.queue);
+            let thread = thread::Builder::new().name(format!("flusher-{number}"));
+            flusher.threads.push(thread.spawn(move || {
+                while let Some(partition) = queue.take() {
+                    partition.flush();
                 }
-            }
-        })?;
-        Ok(Self { queue, thread: Some(thread) })
+            })?);
+        }
+        Ok(flusher)
     }
 }
 
 impl Drop for Flusher {
     fn drop(&mut self) {
         self.queue.stop();
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
+        self.queue.clear();
     }
 }

@@ -2,27 +2,38 @@
 //!
 //! * [`Broker`]: finds and creates partitions, commits offsets.
 //! * [`Partition`]: appends runs, gives readers their next bytes, wakes those who wait.
-//! * [`Wake`]: how a waiting reader is told; implemented by the network layer.
+//! * [`Wake`]: how those who wait are told; implemented by the network layer.
+//! * [`Health`]: what is wrong now.
+//!
+//! Inside: `opener` (from the data directory and the declared topics to partitions), `dirt` and `flusher` (when what was
+//! appended becomes durable), `space` (when nothing is appended), `offsets` and `restore` (committed offsets).
 
 #[expect(clippy::module_inception, reason = "the broker is the module's main type")]
 mod broker;
 mod catalog;
+mod dirt;
 mod error;
 mod flusher;
+mod health;
 mod offsets;
+mod opener;
 mod options;
 mod partition;
 mod restore;
+mod space;
 #[cfg(test)]
 mod tests;
 mod wake;
 
 pub use broker::{Broker, Parts};
 pub use catalog::parse_dir_name;
-pub use error::{BrokerError, CloseError, CommitError, PartitionError, RestoreError};
+pub use error::{
+    AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
+};
+pub use health::{Health, Problem};
 pub use offsets::OffsetKey;
-pub use options::Options;
-pub use partition::{Moved, Partition};
+pub use options::{Options, TopicOptions};
+pub use partition::{Moved, Partition, Settled};
 pub use wake::{WaiterId, Wake};
 
-pub use crate::storage::{AppendError, Appended, Cursor, Fetch, LocateError};
+pub use crate::storage::{Appended, Cursor, Fetch, LocateError};

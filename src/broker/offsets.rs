@@ -11,12 +11,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use super::error::CommitError;
+use super::error::{AppendError, CommitError};
 use super::partition::Partition;
 use crate::model::limits::{COMMITTED_OFFSETS_MAX, OFFSET_SHARDS};
 use crate::model::{GroupName, Offset, PartitionId, TopicName, TopicPartition};
 use crate::record::{FrameBuilder, FrameLimits, FrameTooLarge, Run, wire};
-use crate::storage::AppendError;
 
 /// A group and the partition it reads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

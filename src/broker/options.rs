@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::limits;
+use crate::model::{TopicName, limits};
+use crate::storage::Durability;
 
 /// Section `topics` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -10,7 +11,7 @@ use crate::model::limits;
 pub struct Options {
     /// Whether a topic that a client names is created if it does not exist.
     pub auto_create: bool,
-    /// Partitions of a topic created that way.
+    /// Partitions of a topic created that way, and of a declared one that does not say how many.
     pub default_partitions: u32,
     /// Most partitions the broker holds, all topics together; none is created beyond it.
     pub max_partitions: u32,
@@ -23,5 +24,43 @@ impl Default for Options {
             default_partitions: 1,
             max_partitions: limits::PARTITIONS_DEFAULT_MAX,
         }
+    }
+}
+
+/// A topic that the configuration declares: one table `[[topic]]`. What it leaves out is as for any other topic.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicOptions {
+    /// Its name.
+    #[serde(with = "as_text")]
+    pub name: TopicName,
+    /// Partitions it has. A topic with fewer gets more at the next start; with more, the broker does not start.
+    #[serde(default)]
+    pub partitions: Option<u32>,
+    /// When its records count as stored.
+    #[serde(default)]
+    pub durability: Option<Durability>,
+}
+
+impl TopicOptions {
+    /// A topic about which nothing but its name is said.
+    pub fn named(name: TopicName) -> Self {
+        Self { name, partitions: None, durability: None }
+    }
+}
+
+/// A topic's name as the text that it is in a file.
+mod as_text {
+    use serde::de::{Deserialize as _, Deserializer, Error as _};
+    use serde::ser::Serializer;
+
+    use crate::model::TopicName;
+
+    pub(super) fn serialize<S: Serializer>(name: &TopicName, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(name.as_str())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<TopicName, D::Error> {
+        TopicName::parse(String::deserialize(from)?).map_err(D::Error::custom)
     }
 }

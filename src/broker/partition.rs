@@ -1,14 +1,33 @@
-//! One partition of a topic: its log, and the readers that wait for more of it.
+//! One partition of a topic: its log, the readers that wait for more of it, and the producers that wait for the disk.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
+use parking_lot::Mutex;
+
+use super::dirt::{Dirt, Ended};
+use super::error::AppendError;
 use super::flusher::FlushQueue;
+use super::space::Space;
 use super::wake::{WaiterId, Waiters, Wake};
 use crate::metrics::Metrics;
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
-use crate::storage::{AppendError, Appended, Cursor, Fetch, FlushError, LocateError, Log};
+use crate::storage::{
+    self, Appended, Cursor, Durability, Fetch, FlushError, LocateError, Log, Scrubbed,
+};
+
+/// What all partitions of a broker share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) flush_queue: Arc<FlushQueue>,
+    /// Longest time that a record waits for the beginning of its flush, if the disk keeps up.
+    pub(super) flush_interval: Duration,
+    pub(super) space: Space,
+    pub(super) metrics: Arc<Metrics>,
+}
 
 /// One partition. Any thread may append and read.
 #[derive(Debug)]
@@ -16,17 +35,35 @@ pub struct Partition {
     name: TopicPartition,
     ordinal: usize,
     log: Log,
-    waiters: Waiters,
-    /// Waits in the flush queue.
-    queued: AtomicBool,
+    /// Readers at the end.
+    readers: Waiters,
+    /// Producers whose acks, or whose sockets, wait for a flush.
+    producers: Waiters,
+    /// What waits for the disk.
+    dirt: Mutex<Dirt>,
     /// The last append failed: said once, not for each frame.
     refusing: AtomicBool,
     /// A flush failed, and was counted.
     failed: AtomicBool,
     /// The last flush was postponed: said once.
     postponed: AtomicBool,
-    flush_queue: Arc<FlushQueue>,
-    metrics: Arc<Metrics>,
+    shared: Arc<Shared>,
+}
+
+/// What producers can be told about what was appended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settled {
+    /// Records before this offset are stored.
+    pub until: Offset,
+    /// The others never will be: a flush failed. Else they are waited for.
+    pub failed: bool,
+}
+
+impl Settled {
+    /// Whether all of a run is stored.
+    pub fn covers(self, run: Appended) -> bool {
+        run.next <= self.until
+    }
 }
 
 impl Partition {
@@ -34,23 +71,22 @@ impl Partition {
         name: TopicPartition,
         ordinal: usize,
         log: Log,
-        flush_queue: Arc<FlushQueue>,
-        metrics: Arc<Metrics>,
+        shared: Arc<Shared>,
     ) -> Arc<Self> {
         let partition = Arc::new(Self {
             name,
             ordinal,
             log,
-            waiters: Waiters::default(),
-            queued: AtomicBool::new(true),
+            readers: Waiters::default(),
+            producers: Waiters::default(),
+            dirt: Mutex::new(Dirt::queued()),
             refusing: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             postponed: AtomicBool::new(false),
-            flush_queue,
-            metrics,
+            shared,
         });
         // What an earlier process wrote may still wait for the disk.
-        partition.flush_queue.push(Arc::clone(&partition));
+        partition.queue(Instant::now());
         partition
     }
 
@@ -86,30 +122,66 @@ impl Partition {
 
     /// Readers parked at the end.
     pub fn parked(&self) -> usize {
-        self.waiters.len()
+        self.readers.len()
     }
 
-    /// Stores a run of frames, gives them their offsets in place, and wakes the readers that wait.
+    /// Stores a run of frames, gives them their offsets in place, and wakes the readers that may see it.
     ///
-    /// When this returns, the kernel has the bytes: they survive the process, and a power cut after the next flush.
+    /// When this returns, the kernel has the bytes: they survive the process. Whether they count as stored already is
+    /// what [`Partition::settled`] says.
     pub fn append(self: &Arc<Self>, run: &mut Run<'_>) -> Result<Appended, AppendError> {
+        let Shared { space, metrics, .. } = &*self.shared;
+        // The space that is left is for the broker's own topics.
+        if space.is_low() && !self.name.topic.is_reserved() {
+            metrics.frames_not_stored.add(run.frames() as u64);
+            return Err(AppendError::LowSpace);
+        }
         let appended = self.log.append(run).inspect_err(|error| self.refused(run, error))?;
         if self.refusing.load(Ordering::Relaxed) && self.refusing.swap(false, Ordering::Relaxed) {
             tracing::info!(partition = %self.name, "appends work again");
         }
-        self.metrics.bytes_in.add(run.bytes().len() as u64);
-        self.metrics.frames_in.add(run.frames() as u64);
-        self.metrics.records_in.add(run.records());
-        self.queue();
-        self.waiters.wake_all();
+        metrics.bytes_in.add(run.bytes().len() as u64);
+        metrics.frames_in.add(run.frames() as u64);
+        metrics.records_in.add(run.records());
+        let since = self.dirt.lock().add(Instant::now);
+        if let Some(since) = since {
+            self.queue(since);
+        }
+        if self.log.durability() == Durability::Interval {
+            self.readers.wake_all();
+        }
         Ok(appended)
     }
 
-    fn refused(&self, run: &Run<'_>, error: &AppendError) {
-        self.metrics.frames_not_stored.add(run.frames() as u64);
+    fn refused(&self, run: &Run<'_>, error: &storage::AppendError) {
+        self.shared.metrics.frames_not_stored.add(run.frames() as u64);
         if !self.refusing.swap(true, Ordering::Relaxed) {
             tracing::error!(partition = %self.name, %error, "append failed; producers are told to retry");
         }
+    }
+
+    /// How far appends count as stored.
+    pub fn settled(&self) -> Settled {
+        match self.log.durability() {
+            Durability::Interval => Settled { until: Offset::MAX, failed: false },
+            Durability::Always => {
+                // In this order: after a failure no flush moves the offset, so the two fit each other.
+                let failed = self.log.is_read_only();
+                Settled { until: self.log.flushed_offset(), failed }
+            }
+        }
+    }
+
+    /// Whether the disk does not keep up: the oldest record that is not flushed is older than two flush intervals. Then
+    /// producers are to send no more until a flush has ended, so that a power cut takes no more than it has to.
+    pub fn is_behind(&self, now: Instant) -> bool {
+        if self.log.durability() == Durability::Always {
+            // What is not flushed is not acked.
+            return false;
+        }
+        let oldest = self.dirt.lock().oldest();
+        let most = self.shared.flush_interval * 2;
+        oldest.is_some_and(|oldest| now.saturating_duration_since(oldest) > most)
     }
 
     /// A cursor for a reader that resumes at `offset`; one outside the log moves to its nearer end, and the second
@@ -135,44 +207,89 @@ impl Partition {
         self.log.skip_damage(cursor)
     }
 
+    /// Compares what was flushed with its checksums; see [`Log::scrub`].
+    pub(super) fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> io::Result<Scrubbed> {
+        let found = self.log.scrub(pause)?;
+        self.shared.metrics.scrubbed_bytes.add(found.bytes);
+        Ok(found)
+    }
+
     /// Parks a reader at the end. The reader must fetch once more afterwards.
     pub fn park(&self, wake: &Arc<dyn Wake>, waiter: WaiterId) {
-        self.waiters.park(wake, waiter);
+        self.readers.park(wake, waiter);
     }
 
     /// Takes a parked reader back.
     pub fn unpark(&self, wake: &Arc<dyn Wake>, waiter: WaiterId) {
-        self.waiters.unpark(wake, waiter);
+        self.readers.unpark(wake, waiter);
     }
 
-    /// Makes everything appended so far durable. Blocks for the disk. What is postponed waits for the next flush.
-    pub(super) fn flush(self: &Arc<Self>) -> Result<(), FlushError> {
-        // Before the flush: what is appended while it runs queues the partition again.
-        self.queued.store(false, Ordering::Release);
+    /// Has a producer woken after the next flush, whether it succeeds or fails. The producer must look at
+    /// [`Partition::settled`] and [`Partition::is_behind`] once more afterwards.
+    pub fn await_flush(&self, wake: &Arc<dyn Wake>, waiter: WaiterId) {
+        self.producers.park(wake, waiter);
+    }
+
+    /// Takes a producer back that awaits a flush.
+    pub fn forget_flush(&self, wake: &Arc<dyn Wake>, waiter: WaiterId) {
+        self.producers.unpark(wake, waiter);
+    }
+
+    /// Makes everything appended so far durable and tells those who wait for it. Blocks for the disk. For the thread that
+    /// took the partition out of the queue: what was appended meanwhile is queued again, and so is what was postponed.
+    pub(super) fn flush(self: &Arc<Self>) {
+        self.dirt.lock().begin();
+        let result = self.flush_now();
+        let ended = match result {
+            Ok(()) => Ended::Durable,
+            Err(FlushError::Postponed(_)) => Ended::Postponed,
+            Err(FlushError::Failed(_)) => Ended::Failed,
+        };
+        let since = self.dirt.lock().end(ended, Instant::now);
+        match since {
+            None => {}
+            // Not at once: it would be postponed again.
+            Some(_) if ended == Ended::Postponed => {
+                self.queue_at(Instant::now() + self.shared.flush_interval);
+            }
+            Some(since) => self.queue(since),
+        }
+        self.producers.wake_all();
+        if ended == Ended::Durable && self.log.durability() == Durability::Always {
+            self.readers.wake_all();
+        }
+    }
+
+    /// Makes everything appended so far durable, on the calling thread and beside the flusher. Blocks for the disk.
+    pub(super) fn flush_now(&self) -> Result<(), FlushError> {
         let result = self.log.flush();
         self.count(&result);
-        if matches!(result, Err(FlushError::Postponed(_))) {
-            self.queue();
-        }
         result
     }
 
-    /// Sees to it that the flusher comes by.
-    fn queue(self: &Arc<Self>) {
-        if !self.queued.swap(true, Ordering::AcqRel) {
-            self.flush_queue.push(Arc::clone(self));
-        }
+    /// Sees to it that a flusher comes by in time for what was appended at `since`.
+    fn queue(self: &Arc<Self>, since: Instant) {
+        self.queue_at(match self.log.durability() {
+            Durability::Interval => since + self.shared.flush_interval,
+            Durability::Always => since,
+        });
+    }
+
+    fn queue_at(self: &Arc<Self>, at: Instant) {
+        self.shared.flush_queue.push(Arc::clone(self), at);
     }
 
     /// Flushes for good; nothing can be appended afterwards.
     pub(super) fn close(&self) -> Result<(), FlushError> {
         let result = self.log.close();
         self.count(&result);
+        self.producers.wake_all();
+        self.readers.wake_all();
         result
     }
 
     fn count(&self, result: &Result<(), FlushError>) {
-        self.metrics.flushes.inc();
+        self.shared.metrics.flushes.inc();
         let postponed = matches!(result, Err(FlushError::Postponed(_)));
         let changed = self.postponed.swap(postponed, Ordering::AcqRel) != postponed;
         match result {
@@ -186,7 +303,7 @@ impl Partition {
             Ok(()) | Err(FlushError::Postponed(_)) => {}
             Err(error @ FlushError::Failed(_)) => {
                 if !self.failed.swap(true, Ordering::AcqRel) {
-                    self.metrics.flush_errors.inc();
+                    self.shared.metrics.flush_errors.inc();
                     tracing::error!(partition = %self.name, %error, "flush failed");
                 }
             }

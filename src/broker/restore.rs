@@ -98,7 +98,7 @@ pub(super) fn clamp(
     }
     if !beyond.is_empty() {
         // Before records are: else the next power cut could take this and leave those. A failure is reported there.
-        let _ = log.flush();
+        let _ = log.flush_now();
     }
 }
 

@@ -1,4 +1,4 @@
-//! Waking readers that wait at the end of a partition.
+//! Waking those who wait for something in a partition: readers for records, producers for a flush.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use parking_lot::Mutex;
 
-/// Names a waiting reader to whoever wakes it.
+/// Names one who waits to whoever wakes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct WaiterId(pub u64);
 
-/// Implemented by those who wait (a reactor), called by those who append.
+/// Implemented by those who wait (a reactor), called by those who append and flush.
 pub trait Wake: Debug + Send + Sync {
-    /// Something was appended that the waiter may see. Called once for each time it parked; must not block.
+    /// What the waiter waits for may have happened. Called once for each time it parked; must not block.
     fn wake(&self, waiter: WaiterId);
 }
 
@@ -22,7 +22,7 @@ struct Waiter {
     id: WaiterId,
 }
 
-/// The readers that wait at the end of one partition. A waiting reader costs an entry here and nothing else.
+/// Those who wait for the same in one partition. Each costs an entry here and nothing else.
 #[derive(Debug, Default)]
 pub(super) struct Waiters {
     list: Mutex<Vec<Waiter>>,
@@ -31,13 +31,13 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    /// Adds a waiter. The caller must look for new records once more *afterwards*: what was appended before is not told.
+    /// Adds a waiter. The caller must look once more *afterwards*: what happened before is not told.
     pub(super) fn park(&self, wake: &Arc<dyn Wake>, id: WaiterId) {
         let mut list = self.list.lock();
         list.push(Waiter { wake: Arc::clone(wake), id });
         self.any.store(true, Ordering::Relaxed);
         drop(list);
-        // Pairs with the fence in `wake_all`: either the appender sees the flag, or the caller sees the record.
+        // Pairs with the fence in `wake_all`: either whoever wakes sees the flag, or the caller sees what happened.
         fence(Ordering::SeqCst);
     }
 
@@ -46,7 +46,7 @@ impl Waiters {
         self.list.lock().retain(|waiter| waiter.id != id || !Arc::ptr_eq(&waiter.wake, wake));
     }
 
-    /// Wakes all waiters and forgets them. Called after the new end is published.
+    /// Wakes all waiters and forgets them. Called after what they wait for is published.
     pub(super) fn wake_all(&self) {
         fence(Ordering::SeqCst);
         if !self.any.load(Ordering::Relaxed) {
@@ -59,7 +59,7 @@ impl Waiters {
         }
     }
 
-    /// Readers waiting now.
+    /// How many wait now.
     pub(super) fn len(&self) -> usize {
         self.list.lock().len()
     }

@@ -4,6 +4,7 @@
 //! * [`Consumer`]: receives the records of a partition for a group, and commits what was handled.
 //! * [`commit()`]: sets where a group resumes, without a consumer.
 //! * [`blocking`]: the same for programs without a runtime.
+//! * [`partition_of_key`]: which partition a key belongs to, as in Kafka.
 //! * [`raw`]: the protocol by hand, for load generators and tools.
 //!
 //! All of it speaks protocol 1.0 and is at least once. Every error is typed by what was asked for, and says what can be
@@ -89,6 +90,7 @@ mod commit;
 mod connect;
 mod consumer;
 mod message;
+mod partitioner;
 mod producer;
 pub mod raw;
 mod retry;
@@ -97,6 +99,7 @@ pub use commit::{COMMIT_TIMEOUT, CommitError, commit};
 pub use connect::ConnectError;
 pub use consumer::{ConsumeError, Consumer, ConsumerOptions};
 pub use message::{Message, Record};
+pub use partitioner::{murmur2, partition_of_key};
 pub use producer::{Delivery, DeliveryError, Packing, Producer, ProducerOptions, SendError};
 pub use retry::RetryPolicy;
 

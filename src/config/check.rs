@@ -8,6 +8,7 @@ use figment::{Figment, Profile};
 
 use super::error::one_line;
 use super::layer::{DEFAULT, Layer};
+use super::topics::{self, TOPIC};
 use super::{Config, Problem, flatten, keys, shown};
 
 /// The outcome of a check.
@@ -35,7 +36,11 @@ enum Verdict {
 pub(super) fn check(figment: &Figment, merged: &Dict, defaults: &Dict) -> Checked {
     let known = flatten(defaults);
     let mut checked = Checked { values: defaults.clone(), ..Checked::default() };
-    for (key, value) in flatten(merged) {
+    let mut merged = merged.clone();
+    if let Some(list) = merged.remove(TOPIC) {
+        topics::check(figment, &list, &mut checked);
+    }
+    for (key, value) in flatten(&merged) {
         let layer = layer_of(figment, &key, &value);
         let Some(default) = known.get(&key) else {
             checked.unknown(&key, &layer, &value, &known);
@@ -75,13 +80,19 @@ impl Checked {
         if is_section {
             // An empty table sets nothing.
             if !matches!(value, Value::Dict(..)) {
+                let hint = if key == "topics" && matches!(value, Value::Array(..)) {
+                    "; topics are declared as [[topic]]"
+                } else {
+                    ""
+                };
                 let message =
-                    format!("this is a section with keys of its own, not {}", shown(value));
+                    format!("this is a section with keys of its own, not {}{hint}", shown(value));
                 self.problems.push(Problem::key(key, layer, message));
             }
             return;
         }
-        let message = match keys::nearest(key, known.keys()) {
+        let list = TOPIC.to_owned();
+        let message = match keys::nearest(key, known.keys().chain([&list])) {
             Some(name) => format!("unknown key; did you mean {name}?"),
             None => "unknown key; `hermitmq config show` lists the keys".to_owned(),
         };
@@ -108,8 +119,17 @@ impl Checked {
 }
 
 fn judge(key: &str, value: &Value, default: &Value) -> Verdict {
-    if let Some((min, max)) = keys::range(key) {
-        return judge_number(key, value, (min, max), default);
+    if let Some(range) = keys::range(key) {
+        return match whole_number(value) {
+            Some(n) if n <= 0 && keys::zero_is_default(key) => {
+                let default = match default {
+                    Value::Empty(..) => "ignored".to_owned(),
+                    default => format!("the default, {}", shown(default)),
+                };
+                Verdict::UseDefault(format!("is {n}, which means {default}"))
+            }
+            _ => judge_number(value, range).map_or_else(Verdict::Refuse, |()| Verdict::Use),
+        };
     }
     if value.as_str() == Some("") {
         return judge_empty(key);
@@ -124,7 +144,7 @@ fn judge(key: &str, value: &Value, default: &Value) -> Verdict {
 }
 
 /// What the types say about a value they refuse.
-fn refusal(kind: &Kind, value: &Value) -> String {
+pub(super) fn refusal(kind: &Kind, value: &Value) -> String {
     match kind {
         Kind::UnknownVariant(_, valid) => {
             format!("must be one of {}, not {}", valid.join(", "), shown(value))
@@ -136,24 +156,18 @@ fn refusal(kind: &Kind, value: &Value) -> String {
     }
 }
 
-fn judge_number(key: &str, value: &Value, (min, max): (u64, u64), default: &Value) -> Verdict {
-    let number = value.to_num().and_then(|num| {
-        num.to_i128().or_else(|| num.to_u128_lossy().and_then(|n| i128::try_from(n).ok()))
-    });
-    match number {
-        Some(n) if n <= 0 && keys::zero_is_default(key) => {
-            let default = match default {
-                Value::Empty(..) => "ignored".to_owned(),
-                default => format!("the default, {}", shown(default)),
-            };
-            Verdict::UseDefault(format!("is {n}, which means {default}"))
-        }
-        Some(n) if n >= i128::from(min) && n <= i128::from(max) => Verdict::Use,
-        _ => Verdict::Refuse(format!(
-            "must be a whole number from {min} to {max}, not {}",
-            shown(value)
-        )),
+/// Whether the value is a whole number from `min` to `max`; what to say if it is not.
+pub(super) fn judge_number(value: &Value, (min, max): (u64, u64)) -> Result<(), String> {
+    match whole_number(value) {
+        Some(n) if n >= i128::from(min) && n <= i128::from(max) => Ok(()),
+        _ => Err(format!("must be a whole number from {min} to {max}, not {}", shown(value))),
     }
+}
+
+fn whole_number(value: &Value) -> Option<i128> {
+    value.to_num().and_then(|num| {
+        num.to_i128().or_else(|| num.to_u128_lossy().and_then(|n| i128::try_from(n).ok()))
+    })
 }
 
 /// An empty text: in the original an empty directory means the default.
@@ -168,7 +182,7 @@ fn judge_empty(key: &str) -> Verdict {
 }
 
 /// The layer that set a value.
-fn layer_of(figment: &Figment, key: &str, value: &Value) -> String {
+pub(super) fn layer_of(figment: &Figment, key: &str, value: &Value) -> String {
     let path: Vec<&str> = key.split('.').collect();
     figment.get_metadata(value.tag()).map_or_else(
         || DEFAULT.to_owned(),

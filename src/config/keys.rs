@@ -8,6 +8,12 @@ const TIMEOUT_SEC_MAX: u64 = 3600;
 /// Longest flush interval that a configuration may set, in milliseconds.
 const FLUSH_INTERVAL_MS_MAX: u64 = 3_600_000;
 
+/// Longest time between two scrubs, in hours: ten years.
+const SCRUB_INTERVAL_HOURS_MAX: u64 = 87_600;
+
+/// Fastest scrub, in MiB a second: its bytes fit 32 bits.
+const SCRUB_MB_PER_S_MAX: u64 = 4095;
+
 /// Where only the type of the key is a bound.
 const U32_MAX: u64 = u32::MAX as u64;
 
@@ -21,6 +27,9 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("storage.retention_hours", 1, U32_MAX),
     ("storage.cleanup_interval_min", 1, U32_MAX),
     ("storage.flush_interval_ms", 1, FLUSH_INTERVAL_MS_MAX),
+    ("storage.min_free_mb", 0, U32_MAX),
+    ("storage.scrub_interval_hours", 0, SCRUB_INTERVAL_HOURS_MAX),
+    ("storage.scrub_mb_per_s", 1, SCRUB_MB_PER_S_MAX),
     ("storage.buffer_pool_size_kb", 0, U32_MAX),
     ("storage.max_buffer_return_kb", 0, U32_MAX),
     ("security.max_payload_mb", 1, limits::PAYLOAD_MB_MAX as u64),

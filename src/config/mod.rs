@@ -4,13 +4,14 @@
 //! layer that set it, so that an error and `hermitmq config show` can say where it came from.
 //!
 //! Reading order: [`Sources`] says what to read, `layer` reads it, `keys` is what the types do not say about the keys,
-//! `check` finds everything that is wrong at once, [`Loaded`] is the result.
+//! `check` (and `topics`, for the declared ones) finds everything that is wrong at once, [`Loaded`] is the result.
 
 mod check;
 mod error;
 mod keys;
 mod layer;
 mod sources;
+mod topics;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -39,6 +40,9 @@ pub struct Config {
     pub security: net::SecurityOptions,
     /// Topics and partitions.
     pub topics: broker::Options,
+    /// Topics that are there from the start.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub topic: Vec<broker::TopicOptions>,
     /// Logs and traces.
     pub telemetry: telemetry::Options,
 }
@@ -83,7 +87,10 @@ impl Loaded {
     /// The effective values as text: one `key = value  # layer` line for each key that has a value.
     pub fn show(&self) -> Result<String, ConfigError> {
         let mut text = String::new();
-        for (key, value) in flatten(&dict_of(&self.config)?) {
+        let leaves = flatten(&dict_of(&self.config)?).into_iter().flat_map(|(key, value)| {
+            if key == topics::TOPIC { topics::leaves(&value) } else { vec![(key, value)] }
+        });
+        for (key, value) in leaves {
             if matches!(value, Value::Empty(..)) {
                 continue;
             }

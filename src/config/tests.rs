@@ -279,5 +279,98 @@ fn every_range_is_of_a_key_that_exists_and_holds_its_default() {
         .filter(|(_, value)| value.to_u128().is_some() || matches!(value, Value::Empty(..)))
         .map(|(key, _)| key);
     let ranged = numbers.filter(|key| super::keys::range(key).is_some()).count();
-    assert_eq!(ranged, 14, "each whole-number key has its range");
+    assert_eq!(ranged, 17, "each whole-number key has its range");
+}
+
+const TOPICS: &str = "[storage]\ndurability = 'always'\n[topics]\ndefault_partitions = 2\n\
+    [[topic]]\nname = 'orders'\npartitions = 4\ndurability = 'interval'\n[[topic]]\nname = 'plain'\n";
+
+#[test]
+fn topics_are_declared_in_tables() {
+    let loaded = load("a.toml", TOPICS, &[]).unwrap();
+    let [orders, plain] = &loaded.config.topic[..] else { panic!("{:?}", loaded.config.topic) };
+    assert_eq!((orders.name.as_str(), orders.partitions), ("orders", Some(4)));
+    assert_eq!(format!("{:?}", orders.durability), "Some(Interval)");
+    assert_eq!((plain.name.as_str(), plain.partitions), ("plain", None));
+    assert_eq!(plain.durability, None);
+    assert!(loaded.sources["topic[1].name"].ends_with("a.toml"));
+    let show = loaded.show().unwrap();
+    let list: Vec<&str> = show.lines().filter(|line| line.starts_with("topic[")).collect();
+    let starts = [
+        "topic[0].durability = \"interval\"  # ",
+        "topic[0].name = \"orders\"  # ",
+        "topic[0].partitions = 4  # ",
+        "topic[1].name = \"plain\"  # ",
+    ];
+    assert_eq!(list.len(), starts.len(), "{show}");
+    assert!(list.iter().zip(starts).all(|(line, start)| line.starts_with(start)), "{show}");
+    assert!(show.contains("storage.durability = \"always\"  # "), "{show}");
+
+    let json = r#"{"topic": [{"name": "a", "partitions": null}], "storage": {"min_free_mb": 0}}"#;
+    let config = load("a.json", json, &[]).unwrap().config;
+    assert_eq!((config.topic.len(), config.topic[0].partitions), (1, None));
+    assert_eq!(config.storage.min_free_mb, 0);
+    let env =
+        [("HERMITMQ_STORAGE__DURABILITY", "always"), ("HERMITMQ_STORAGE__ON_CORRUPTION", "skip")];
+    let storage = load_env(&env).unwrap().config.storage;
+    assert_eq!(format!("{:?} {:?}", storage.durability, storage.on_corruption), "Always Skip");
+}
+
+#[test]
+fn what_is_wrong_with_a_declared_topic_is_named() {
+    let table = |lines: &[&str]| format!("[[topic]]\n{}\n", lines.join("\n"));
+    let text = [
+        table(&["name = 'right'"]),
+        table(&["name = 'a'", "durability = 'sometimes'", "partitons = 2"]),
+        table(&["name = 'right'", "partitions = 0"]),
+        table(&["partitions = 'many'", "durability = true"]),
+        table(&["name = '../a'", "zzz = 1"]),
+        table(&["name = '__consumer_offsets'", "partitions = 10001"]),
+        table(&["name = 7"]),
+    ]
+    .concat();
+    let lines = lines(load("a.toml", &text, &[]));
+    let expected = [
+        ("topic[1].durability (", "must be one of interval, always, not \"sometimes\""),
+        ("topic[1].partitons (", "unknown key; did you mean topic[1].partitions?"),
+        ("topic[2].name (", "\"right\" is declared by topic[0] already"),
+        ("topic[2].partitions (", "must be a whole number from 1 to 10000, not 0"),
+        ("topic[3].name (", "is missing: a declared topic has a name"),
+        ("topic[3].partitions (", "must be a whole number from 1 to 10000, not \"many\""),
+        ("topic[3].durability (", "not true"),
+        ("topic[4].name (", "contains the byte 0x2f; allowed are A-Z a-z 0-9 . _ -"),
+        ("topic[4].zzz (", "a topic has topic[4].durability, topic[4].name, topic[4].partitions"),
+        ("topic[5].name (", "\"__consumer_offsets\" is a name that the broker keeps for itself"),
+        ("topic[5].partitions (", "must be a whole number from 1 to 10000, not 10001"),
+        ("topic[6].name (", "must be a string, not 7"),
+    ];
+    for (start, end) in expected {
+        let found = lines.iter().any(|line| {
+            line.starts_with(start) && line.contains("set by TMP/") && line.ends_with(end)
+        });
+        assert!(found, "{start} … {end}: {lines:#?}");
+    }
+    assert_eq!(lines.len(), expected.len(), "{lines:#?}");
+}
+
+#[test]
+fn topics_that_are_no_tables_are_refused() {
+    let declared = "topics are declared in a file, each as a table [[topic]]";
+    let both = |text, variables: &[(&str, &str)]| lines(load("a.toml", text, variables)).join("\n");
+    for (text, start) in [
+        ("topic = 5", "topic (set by TMP/"),
+        ("[topic]\nname = 'a'", "topic.name (set by TMP/"),
+        ("topic = ['a']", "topic[0] (set by TMP/"),
+    ] {
+        let line = both(text, &[]);
+        assert!(line.starts_with(start) && line.ends_with(declared), "{line}");
+    }
+    let line = both(TOPICS, &[("HERMITMQ_TOPIC__NAME", "a")]);
+    assert_eq!(line, format!("topic.name (set by HERMITMQ_TOPIC__NAME): {declared}"));
+    let line = both("[[topics]]\nname = 'a'", &[]);
+    assert!(line.ends_with("not a list; topics are declared as [[topic]]"), "{line}");
+    let line = both("[[topc]]\nname = 'a'", &[]);
+    assert!(line.ends_with("unknown key; did you mean topic?"), "{line}");
+    let line = both("storage.durability = 'allways'", &[]);
+    assert!(line.ends_with("must be one of interval, always, not \"allways\""), "{line}");
 }

@@ -40,6 +40,11 @@ impl Gauge {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 
+    /// Sets it to `value`.
+    pub fn set(&self, value: i64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
     /// The value.
     pub fn get(&self) -> i64 {
         self.0.load(Ordering::Relaxed)
@@ -144,6 +149,12 @@ pub struct Metrics {
     pub flushes: Counter,
     /// Flushes that failed; each made a partition read-only.
     pub flush_errors: Counter,
+    /// Times that a producer was not read until a flush had caught up.
+    pub flush_waits: Counter,
+    /// Bytes that the data directory's file system has left, at the last look.
+    pub disk_free_bytes: Gauge,
+    /// 1 while so little disk space is left that no record is appended, else 0.
+    pub disk_space_low: Gauge,
     /// Bytes cut from the end of a log by recovery.
     pub torn_bytes: Counter,
     /// Offset indexes rebuilt from their log.
@@ -156,6 +167,10 @@ pub struct Metrics {
     pub damaged_bytes: Counter,
     /// Times that a reader was moved past damaged records.
     pub damage_skipped: Counter,
+    /// Looks through the whole log, comparing it with its checksums, that came to their end.
+    pub scrubs: Counter,
+    /// Bytes compared with their checksums by them.
+    pub scrubbed_bytes: Counter,
     /// Files of checksums made anew from their log.
     pub checksums_rebuilt: Counter,
 }

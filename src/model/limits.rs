@@ -32,6 +32,16 @@ pub const KEY_BYTES_MAX: u32 = 1 << 20;
 /// Most records one frame may claim to hold. It bounds how fast a client can use up offsets.
 pub const RECORD_COUNT_MAX: u32 = 1 << 20;
 
+/// Most bytes of fields in a 1.1 handshake, behind its role and length.
+pub const HANDSHAKE_FIELDS_BYTES_MAX: u16 = 8192;
+
+/// Longest token of a 1.1 handshake, in bytes.
+pub const TOKEN_BYTES_MAX: usize = 4096;
+
+/// Most bytes of a message that the broker writes beside a 1.1 status; a longer one is cut. The format's own bound
+/// is the `u16` length, 65,535 bytes, and readers must take that.
+pub const MESSAGE_BYTES_MAX: usize = 1024;
+
 /// No partition hands out offsets at or above this one, so that sums of offsets and counts never overflow.
 pub const OFFSET_MAX: u64 = 1 << 62;
 
@@ -40,6 +50,9 @@ pub const SEGMENT_MB_MAX: u32 = 64 * 1024;
 
 /// Largest segment by default, in MiB (as in the original's shipped configuration).
 pub const SEGMENT_MB_DEFAULT: u32 = 1024;
+
+/// Free disk space below which no record is appended by default, in MiB.
+pub const MIN_FREE_MB_DEFAULT: u32 = 64;
 
 /// Log bytes between two entries of the offset index.
 pub const INDEX_INTERVAL_BYTES: u64 = 4096;
@@ -61,6 +74,11 @@ const _: () =
 const _: () = assert!(PARTITIONS_PER_TOPIC_MAX <= 10u32.pow(PARTITION_DIGITS_MAX));
 const _: () =
     assert!(TOPIC_NAME_MAX <= 255 && GROUP_NAME_MAX <= 255, "1.0 strings have a u8 length");
+const _: () = assert!(
+    TOPIC_NAME_MAX + GROUP_NAME_MAX + TOKEN_BYTES_MAX + 512 <= HANDSHAKE_FIELDS_BYTES_MAX as usize,
+    "the longest names and token leave room for the other fields"
+);
+const _: () = assert!(MESSAGE_BYTES_MAX <= u16::MAX as usize, "messages have a u16 length");
 const _: () = assert!(PAYLOAD_MB_MAX as u64 * MIB <= u32::MAX as u64, "payload_size is a u32");
 const _: () = assert!(OFFSET_MAX.checked_add(RECORD_COUNT_MAX as u64).is_some());
 const _: () = assert!(OFFSET_SHARDS.is_power_of_two());

@@ -2,14 +2,18 @@
 
 macro_rules! statuses {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $text:literal;)*) => {
-        /// What an answer says. Codes from `0xF0` on are transient (retry with back-off), the others are final.
+        /// What an answer says (`docs/PROTOCOL.md`, section "Statuses"). Codes from `0xF0` on are transient: retry
+        /// with back-off. The others are permanent.
         ///
-        /// 1.0 knows `Ok` and `NotStored`; the rest are reserved for 1.1.
+        /// 1.0 says `Ok` and `NotStored` alone; 1.1 says any.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[repr(u8)]
         pub enum Status { $($(#[$doc])* $name = $code,)* }
 
         impl Status {
+            /// Every status, by its code.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+
             /// The status with this code, if there is one.
             pub fn from_code(code: u8) -> Option<Self> {
                 match code { $($code => Some(Self::$name),)* _ => None }
@@ -66,12 +70,17 @@ statuses! {
 
 impl Status {
     /// The code on the wire.
-    pub fn code(self) -> u8 {
+    pub const fn code(self) -> u8 {
         self as u8
     }
 
     /// Whether trying again later can help.
-    pub fn is_transient(self) -> bool {
-        self.code() >= 0xF0
+    pub const fn is_transient(self) -> bool {
+        Self::is_transient_code(self.code())
+    }
+
+    /// Whether trying again later can help, for any code, known or not.
+    pub const fn is_transient_code(code: u8) -> bool {
+        code >= 0xF0
     }
 }

@@ -3,6 +3,11 @@
 //! The `get_*` functions return `None` where the bytes end too early, so that no caller indexes past a buffer.
 #![allow(clippy::disallowed_methods)]
 
+/// The `u16` at `at`.
+pub fn get_u16(bytes: &[u8], at: usize) -> Option<u16> {
+    array(bytes, at).map(u16::from_be_bytes)
+}
+
 /// The `u32` at `at`.
 pub fn get_u32(bytes: &[u8], at: usize) -> Option<u32> {
     array(bytes, at).map(u32::from_be_bytes)
@@ -15,6 +20,11 @@ pub fn get_u64(bytes: &[u8], at: usize) -> Option<u64> {
 
 fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk::<N>().copied()
+}
+
+/// `value` as two bytes.
+pub const fn u16_bytes(value: u16) -> [u8; 2] {
+    value.to_be_bytes()
 }
 
 /// `value` as four bytes.

@@ -4,7 +4,9 @@
 //! given back. [`Server`] is a broker in this process; [`run`] is one that owns the process and its signals.
 
 pub mod data_dir;
+mod scrub;
 mod signals;
+mod watch;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -18,6 +20,9 @@ use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
 
+use scrub::Scrub;
+use watch::Watch;
+
 /// Why a broker did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -30,6 +35,9 @@ pub enum StartError {
     /// The log cannot be opened.
     #[error(transparent)]
     Broker(#[from] BrokerError),
+    /// A thread cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
 }
 
 /// Why the process ends with an error.
@@ -54,6 +62,8 @@ pub enum RunError {
 pub struct Server {
     broker: Arc<Broker>,
     plane: DataPlane,
+    watch: Watch,
+    scrub: Scrub,
     shutdown_timeout: Duration,
     /// Given back last.
     _lock: DirLock,
@@ -70,9 +80,12 @@ impl Server {
         let open_files = net::raise_descriptor_limit();
         tracing::debug!(open_files, "limit of open files");
         let broker = Arc::new(recover(config)?);
+        let watch = Watch::start(Arc::clone(&broker)).map_err(StartError::Thread)?;
+        let scrub =
+            Scrub::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let plane = DataPlane::start(listener, &config.server, &config.security, &broker)?;
         let shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
-        Ok(Self { broker, plane, shutdown_timeout, _lock: lock })
+        Ok(Self { broker, plane, watch, scrub, shutdown_timeout, _lock: lock })
     }
 
     /// The address it listens on.
@@ -94,6 +107,7 @@ impl Server {
                 "connections broken off: they did not take their answers in time"
             );
         }
+        drop((self.watch, self.scrub));
         self.broker.close()
     }
 }
@@ -104,6 +118,7 @@ fn recover(config: &Config) -> Result<Broker, BrokerError> {
     let began = Instant::now();
     let broker = Broker::open(Parts {
         options: config.topics.clone(),
+        declared: config.topic.clone(),
         storage: config.storage.clone(),
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),

@@ -34,6 +34,10 @@ const HAS_BAD: usize = 4;
 const BAD: u64 = 0x8000;
 /// Where the two marks stand, in words.
 const MARKS: [usize; 2] = [8, 16];
+/// Where it is written that a mark is durable with all it speaks for. On the disk later than the mark, or never.
+const CONFIRMED: usize = 24;
+/// All of them.
+const ALL_MARKS: [usize; 3] = [CONFIRMED, MARKS[0], MARKS[1]];
 /// Words before those of the blocks.
 const HEADER_WORDS: usize = 64;
 /// Words by which the file grows at first.
@@ -50,6 +54,17 @@ pub(super) struct Mark {
     pub(super) at_ns: u64,
     /// Checksum of the part of the last block before `position`; 0 if that is a whole number of blocks.
     pub(super) partial: u32,
+}
+
+/// A mark as it stands in the file.
+#[derive(Debug)]
+struct WholeMark {
+    slot: usize,
+    mark: Mark,
+    /// Where the mark before it stood.
+    from: u64,
+    /// Checksum of the words of the whole blocks since then.
+    words: u32,
 }
 
 /// What a file says about its marks.
@@ -142,6 +157,11 @@ impl Checksums {
         Ok(Self { map: RwLock::new(map), file, base })
     }
 
+    /// Whether the file is as long as it was made; see [`Map::is_whole`].
+    pub(super) fn is_whole(&self) -> bool {
+        self.map.read().is_whole()
+    }
+
     /// Makes room for the checksums of a log of `len` bytes. Fails if the disk is full.
     pub(super) fn reserve(&self, len: u64) -> io::Result<()> {
         let needed = HEADER_WORDS + words_for(len);
@@ -213,14 +233,18 @@ impl Checksums {
     }
 
     /// Writes down how far the log is durable, as soon as the next [`Checksums::sync`] is done.
-    pub(super) fn mark(&self, mark: Mark) {
-        let latest = self.whole_marks();
-        let from = latest.first().map_or(0, |(_, found, _)| found.position);
+    fn mark(&self, mark: Mark) {
+        let [latest, _] = self.whole_marks(MARKS);
+        let from = latest.as_ref().map_or(0, |latest| latest.mark.position);
         // Not over the last one that counts.
-        let slot = match latest.first() {
-            Some((slot, ..)) if *slot == MARKS[0] => MARKS[1],
+        let slot = match latest {
+            Some(latest) if latest.slot == MARKS[0] => MARKS[1],
             _ => MARKS[0],
         };
+        self.write_mark(slot, &mark, from);
+    }
+
+    fn write_mark(&self, slot: usize, mark: &Mark, from: u64) {
         let words = self.words_crc(from, mark.position);
         let mut fields = [
             mark.position,
@@ -236,16 +260,33 @@ impl Checksums {
         }
     }
 
+    /// Makes checksums and a mark durable. Waits for the disk.
+    pub(super) fn sync_with(&self, mark: Mark) -> io::Result<()> {
+        if !self.is_whole() {
+            // Somebody has cut the file. The log is durable; its checksums are made anew.
+            return Ok(());
+        }
+        self.mark(mark);
+        self.sync()?;
+        // From now on, checksums that are missing are not late but lost.
+        self.write_mark(CONFIRMED, &mark, mark.position);
+        Ok(())
+    }
+
     /// How far the log is durable.
     pub(super) fn marked(&self) -> Marked {
-        let mut damaged = false;
-        for (_, mark, fields) in self.whole_marks() {
-            let words = u32::try_from(fields[4] & u64::from(u32::MAX)).unwrap_or(0);
-            if self.words_crc(fields[3], mark.position) == words {
+        // One of the two may be half-written, not both, and not the first after one was confirmed.
+        let there = |slot: usize| (0..MARK_WORDS).any(|n| self.get_word(slot + n) != 0);
+        let once_whole = MARKS.into_iter().all(there) || there(CONFIRMED);
+        let [latest, _] = self.whole_marks(MARKS);
+        let mut damaged = once_whole && latest.is_none();
+        for whole in self.whole_marks(ALL_MARKS).into_iter().flatten() {
+            let WholeMark { mark, from, words, .. } = whole;
+            if self.words_crc(from, mark.position) == words {
                 return Marked::Upto(mark);
             }
             // Either the power went before its words were on the disk, or they are damaged: then some are nonsense.
-            damaged |= (fields[3] / BLOCK..mark.position / BLOCK)
+            damaged |= (from / BLOCK..mark.position / BLOCK)
                 .any(|block| self.entry(block) == Entry::Damaged);
         }
         if damaged {
@@ -254,28 +295,30 @@ impl Checksums {
         Marked::Upto(Mark { position: 0, next_offset: self.base, at_ns: 0, partial: 0 })
     }
 
-    /// The marks that were written whole, the furthest first, with their fields.
-    fn whole_marks(&self) -> Vec<(usize, Mark, [u64; MARK_WORDS])> {
-        let mut marks = Vec::with_capacity(MARKS.len());
-        for slot in MARKS {
-            let fields: [u64; MARK_WORDS] = std::array::from_fn(|n| self.get_word(slot + n));
-            if fields[5] != u64::from(mark_check(self.base, &fields)) || fields[3] > fields[0] {
-                continue;
-            }
-            let partial = u32::try_from(fields[4] >> 32).unwrap_or(0);
-            let [position, next_offset, at_ns, ..] = fields;
-            marks.push((slot, Mark { position, next_offset, at_ns, partial }, fields));
-        }
-        marks.sort_by_key(|(_, mark, _)| std::cmp::Reverse(mark.position));
+    /// The marks that were written whole, the furthest first.
+    fn whole_marks<const N: usize>(&self, slots: [usize; N]) -> [Option<WholeMark>; N] {
+        let mut marks = slots.map(|slot| self.whole_mark(slot));
+        marks.sort_by_key(|whole| std::cmp::Reverse(whole.as_ref().map(|w| w.mark.position)));
         marks
+    }
+
+    fn whole_mark(&self, slot: usize) -> Option<WholeMark> {
+        let fields: [u64; MARK_WORDS] = std::array::from_fn(|n| self.get_word(slot + n));
+        let [position, next_offset, at_ns, from, sums, check] = fields;
+        if check != u64::from(mark_check(self.base, &fields)) || from > position {
+            return None;
+        }
+        let (partial, words) = (sums >> 32, sums & u64::from(u32::MAX));
+        let partial = u32::try_from(partial).unwrap_or(0);
+        let mark = Mark { position, next_offset, at_ns, partial };
+        Some(WholeMark { slot, mark, from, words: u32::try_from(words).unwrap_or(0) })
     }
 
     /// Whether something stands where a mark does that is not a whole one.
     pub(super) fn has_broken_marks(&self) -> bool {
-        let whole = self.whole_marks();
-        let is_whole = |slot: usize| whole.iter().any(|(found, ..)| *found == slot);
-        MARKS.iter().any(|&slot| {
-            !is_whole(slot) && (0..MARK_WORDS).any(|number| self.get_word(slot + number) != 0)
+        ALL_MARKS.into_iter().any(|slot| {
+            let there = (0..MARK_WORDS).any(|number| self.get_word(slot + number) != 0);
+            there && self.whole_mark(slot).is_none()
         })
     }
 
@@ -286,7 +329,8 @@ impl Checksums {
         let blocks = words.saturating_sub(HEADER_WORDS) as u64;
         let behind = (len.div_ceil(BLOCK)..blocks).any(|n| self.entry(n) == Entry::Damaged);
         let is_field = |word: usize| {
-            word <= HAS_BAD || MARKS.iter().any(|mark| (*mark..mark + MARK_WORDS).contains(&word))
+            word <= HAS_BAD
+                || ALL_MARKS.iter().any(|mark| (*mark..mark + MARK_WORDS).contains(&word))
         };
         let between = (0..HEADER_WORDS).any(|word| !is_field(word) && self.get_word(word) != 0);
         Ok(behind || between || !self.file.len()?.is_multiple_of(8))
@@ -299,7 +343,7 @@ impl Checksums {
 
     /// Drops marks that do not count: what they speak of was lost, and will be written anew.
     pub(super) fn drop_other_marks(&self, counts: &Mark) {
-        for (slot, mark, _) in self.whole_marks() {
+        for WholeMark { slot, mark, .. } in self.whole_marks(ALL_MARKS).into_iter().flatten() {
             if mark != *counts {
                 (0..MARK_WORDS).for_each(|n| self.set(slot + n, 0));
             }
@@ -307,9 +351,10 @@ impl Checksums {
     }
 
     /// Writes the furthest mark once more, for words that were made anew.
-    pub(super) fn mark_again(&self) {
-        if let Some((_, mark, _)) = self.whole_marks().first() {
-            self.mark(*mark);
+    pub(super) fn mark_again(&self) -> io::Result<()> {
+        match self.whole_marks(MARKS) {
+            [Some(latest), _] => self.sync_with(latest.mark),
+            _ => Ok(()),
         }
     }
 
@@ -325,7 +370,7 @@ impl Checksums {
         })
     }
 
-    /// Makes checksums and marks durable. Waits for the disk.
+    /// Makes what is there durable. Waits for the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }

@@ -52,10 +52,11 @@ impl Frames<'_> {
             let here = (walk.position(), walk.next_offset());
             match walk.next() {
                 Ok(Step::Frame(..)) if walk.position() <= position => {}
-                Ok(Step::Frame(at, header)) => {
-                    return (at, header.offset.min(self.next_offset));
+                Ok(Step::Frame(at, header)) if at + HEADER_LEN as u64 <= position => {
+                    return (at, header.offset);
                 }
-                Ok(Step::End | Step::Damaged(_)) | Err(_) => return here,
+                // A header among the bad bytes says nothing.
+                _ => return here,
             }
         }
     }

@@ -67,6 +67,8 @@ pub trait Disk: Debug + Send + Sync {
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Whether this many more files can be kept open and enough descriptors are left for everything else.
     fn has_room_for(&self, files: u64) -> io::Result<()>;
+    /// Bytes that the file system of `path` has left for this process.
+    fn free_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
 /// An open file. All positions and lengths are in bytes.
@@ -161,6 +163,10 @@ impl Map for NoMap {
     fn seal(&self, _words: usize) -> io::Result<()> {
         Ok(())
     }
+
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 /// Words in memory alone: of a file as it was at one moment, or of none. What is stored to them nobody else sees.
@@ -179,6 +185,10 @@ impl Map for MemoryMap {
     fn seal(&self, _words: usize) -> io::Result<()> {
         Ok(())
     }
+
+    fn is_whole(&self) -> bool {
+        true
+    }
 }
 
 /// A shared mapping of a file as words of eight bytes.
@@ -190,6 +200,9 @@ pub trait Map: Debug + Send + Sync {
     fn words(&self) -> &[AtomicU64];
     /// Extends the file, with disk space set aside, so that at least `words` words are backed. Does nothing if they are.
     fn grow(&self, words: usize) -> io::Result<()>;
+    /// Whether the file still has the bytes of the words that were backed: touching those that somebody has cut off would
+    /// end the process. Asked before the mapping is used; what is cut off a moment later is not noticed.
+    fn is_whole(&self) -> bool;
     /// Cuts the file to `words` words, which must be backed, and lets go of its descriptor: the mapping grows no more.
     fn seal(&self, words: usize) -> io::Result<()>;
 }

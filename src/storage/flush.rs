@@ -37,27 +37,46 @@ impl Log {
         if writer.is_clean() {
             return Ok(());
         }
+        if let Some(unsynced) = writer.first_unsynced() {
+            // It was sealed meanwhile. What was there when this flush began is durable; the next one comes to the rest.
+            let base = unsynced.settling.segment.base_offset;
+            writer.dir_dirty = false;
+            drop(writer);
+            self.sync_dir()?;
+            self.reach(&mut self.writer.lock(), base);
+            return Ok(());
+        }
         let (active, sums) = (Arc::clone(&writer.active), writer.sums.clone());
         let mark = writer.mark(self.env.clock.now_ns());
         let dir_dirty = std::mem::take(&mut writer.dir_dirty);
         drop(writer);
         sync(&active, sums.as_deref(), mark)?;
-        if dir_dirty && let Err(error) = self.env.disk.sync_dir(&self.dir) {
-            self.writer.lock().dir_dirty = true;
-            return Err(error);
+        if dir_dirty {
+            self.sync_dir()?;
         }
         let mut writer = self.writer.lock();
         // Else it was rolled meanwhile, and the next flush comes to it.
         if Arc::ptr_eq(&writer.active, &active) {
             writer.flushed = mark.position;
         }
-        self.forget_settled(&mut writer);
         if self.options.durability == Durability::Always {
             active.publish(mark.position, mark.next_offset);
-            self.end_offset.store(mark.next_offset, Ordering::Release);
         }
-        self.flushed_offset.store(mark.next_offset, Ordering::Release);
+        self.reach(&mut writer, mark.next_offset);
         Ok(())
+    }
+
+    fn sync_dir(&self) -> io::Result<()> {
+        self.env.disk.sync_dir(&self.dir).inspect_err(|_| self.writer.lock().dir_dirty = true)
+    }
+
+    /// Everything before `next_offset` is durable, names included.
+    fn reach(&self, writer: &mut Writer, next_offset: Offset) {
+        self.forget_settled(writer);
+        if self.options.durability == Durability::Always {
+            self.end_offset.store(next_offset, Ordering::Release);
+        }
+        self.flushed_offset.store(next_offset, Ordering::Release);
     }
 
     /// Makes sealed segments durable, oldest first, and gives their successors their names.
@@ -131,8 +150,7 @@ impl Log {
 fn sync(segment: &Segment, sums: Option<&Checksums>, mark: Mark) -> io::Result<()> {
     segment.file.sync_data()?;
     if let Some(sums) = sums {
-        sums.mark(mark);
-        sums.sync()?;
+        sums.sync_with(mark)?;
     }
     Ok(())
 }

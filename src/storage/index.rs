@@ -121,6 +121,10 @@ impl OffsetIndex {
 
     /// The last entry at or before `offset`.
     pub(super) fn floor(&self, offset: Offset) -> Option<IndexEntry> {
+        if !self.map.is_whole() {
+            // Cut by somebody: as if there were none.
+            return None;
+        }
         let words = self.map.words();
         let (mut low, mut high) = (0, self.len());
         while low < high {
@@ -135,6 +139,9 @@ impl OffsetIndex {
 
     /// The last entry at or before a position of the log.
     pub(super) fn floor_position(&self, position: u64) -> Option<IndexEntry> {
+        if !self.map.is_whole() {
+            return None;
+        }
         self.get(self.count_before(position + 1).checked_sub(1)?)
     }
 
@@ -159,6 +166,13 @@ impl OffsetIndex {
             word.store(0, Ordering::Relaxed);
         }
         self.len.fetch_min(len, Ordering::AcqRel);
+    }
+
+    /// Appends the entries of a run, unless somebody has cut the file.
+    pub(super) fn push_all(&self, entries: impl ExactSizeIterator<Item = IndexEntry>) {
+        if entries.len() > 0 && self.map.is_whole() {
+            entries.for_each(|entry| self.push(entry));
+        }
     }
 
     /// Appends an entry. An index that cannot grow (full disk) stays as it is: lookups only take longer.

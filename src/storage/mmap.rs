@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -19,6 +20,7 @@ pub(super) struct FileMap {
     map: MmapRaw,
     /// Kept while the mapping may grow.
     file: Mutex<Option<fs::File>>,
+    path: PathBuf,
     /// Words backed by the file; never more than the mapping's capacity.
     backed: AtomicUsize,
     capacity: usize,
@@ -26,7 +28,7 @@ pub(super) struct FileMap {
 
 impl FileMap {
     /// Maps `capacity` words of `file`, of which as many as the file holds now can be used.
-    pub(super) fn new(file: &fs::File, capacity: usize) -> io::Result<Self> {
+    pub(super) fn new(file: &fs::File, path: &Path, capacity: usize) -> io::Result<Self> {
         let capacity = capacity.max(1);
         let bytes = capacity
             .checked_mul(WORD)
@@ -35,7 +37,7 @@ impl FileMap {
         let file = file.try_clone()?;
         let len = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
         let backed = AtomicUsize::new((len / WORD).min(capacity));
-        Ok(Self { map, file: Mutex::new(Some(file)), backed, capacity })
+        Ok(Self { map, file: Mutex::new(Some(file)), path: path.to_owned(), backed, capacity })
     }
 }
 
@@ -45,7 +47,8 @@ impl Map for FileMap {
         let backed = self.backed.load(Ordering::Acquire);
         // SAFETY: the mapping starts at a page boundary, so it is aligned for `AtomicU64`; `backed` is at most its
         // capacity, and the file has space for that many words, so the memory is readable and writable for as long as
-        // `self` lives. (Sealing cuts the file only behind the words in use.) Words are only touched as atomics, so
+        // `self` lives. (Sealing cuts the file only behind the words in use; whether
+        // somebody else has cut it is asked by `is_whole` before each use.) Words are only touched as atomics, so
         // sharing them between threads is no data race. The data directory is locked against other brokers, which would
         // be the only other writers.
         unsafe { std::slice::from_raw_parts(self.map.as_mut_ptr().cast::<AtomicU64>(), backed) }
@@ -61,6 +64,15 @@ impl Map for FileMap {
         }
         self.backed.fetch_max(words, Ordering::AcqRel);
         Ok(())
+    }
+
+    fn is_whole(&self) -> bool {
+        let len = match &*self.file.lock() {
+            Some(file) => file.metadata(),
+            None => fs::metadata(&self.path),
+        };
+        let backed = self.backed.load(Ordering::Acquire);
+        len.is_ok_and(|found| found.len() >= (backed * WORD) as u64)
     }
 
     fn seal(&self, words: usize) -> io::Result<()> {

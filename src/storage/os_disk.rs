@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::disk::{Disk, Duplicate, Entry, File, Map, Open};
@@ -22,7 +22,7 @@ impl Disk for OsDisk {
             .create(matches!(how, Open::Create | Open::Truncate))
             .truncate(how == Open::Truncate)
             .open(path)?;
-        Ok(Arc::new(OsFile(file)))
+        Ok(Arc::new(OsFile { file, path: path.to_owned() }))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -87,6 +87,11 @@ impl Disk for OsDisk {
             Err(rustix::io::Errno::MFILE.into())
         }
     }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        let found = rustix::fs::statvfs(path)?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
 }
 
 /// Copying would fail for the same reason.
@@ -112,31 +117,34 @@ fn has_room(taken: u64, files: u64, limit: Option<u64>) -> bool {
 }
 
 #[derive(Debug)]
-struct OsFile(fs::File);
+struct OsFile {
+    file: fs::File,
+    path: PathBuf,
+}
 
 impl File for OsFile {
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        self.0.read_at(buf, position)
+        self.file.read_at(buf, position)
     }
 
     fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
-        self.0.write_at(buf, position)
+        self.file.write_at(buf, position)
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        self.file.set_len(len)
     }
 
     fn reserve(&self, len: u64) -> io::Result<()> {
-        reserve(&self.0, len)
+        reserve(&self.file, len)
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     #[cfg(target_os = "linux")]
@@ -144,7 +152,7 @@ impl File for OsFile {
         use rustix::io::{Errno, ReadWriteFlags, preadv2};
         let mut byte = [0];
         let mut parts = [io::IoSliceMut::new(&mut byte)];
-        let read = preadv2(&self.0, &mut parts, position, ReadWriteFlags::NOWAIT);
+        let read = preadv2(&self.file, &mut parts, position, ReadWriteFlags::NOWAIT);
         // Any other error: a file system that cannot tell, or a fault that the read itself will meet.
         !matches!(read, Err(Errno::AGAIN))
     }
@@ -152,21 +160,21 @@ impl File for OsFile {
     #[cfg(target_os = "linux")]
     fn will_read(&self, position: u64, len: u64) {
         let len = std::num::NonZeroU64::new(len);
-        let _ = rustix::fs::fadvise(&self.0, position, len, rustix::fs::Advice::WillNeed);
+        let _ = rustix::fs::fadvise(&self.file, position, len, rustix::fs::Advice::WillNeed);
     }
 
     #[cfg(target_os = "linux")]
     fn forget(&self, position: u64, len: u64) {
         let len = std::num::NonZeroU64::new(len);
-        let _ = rustix::fs::fadvise(&self.0, position, len, rustix::fs::Advice::DontNeed);
+        let _ = rustix::fs::fadvise(&self.file, position, len, rustix::fs::Advice::DontNeed);
     }
 
     fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
-        Ok(Box::new(FileMap::new(&self.0, capacity)?))
+        Ok(Box::new(FileMap::new(&self.file, &self.path, capacity)?))
     }
 
     fn fd(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+        Some(self.file.as_fd())
     }
 }
 

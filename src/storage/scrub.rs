@@ -75,7 +75,7 @@ impl Log {
         pace: &mut Pace<'_>,
         summed: &mut u64,
     ) -> io::Result<()> {
-        let Some(sums) = self.sums_of(segment)? else {
+        let Some(sums) = self.sums_of(segment)?.filter(|sums| sums.is_whole()) else {
             *summed += 1;
             return self.sum_up(segment, pace);
         };
@@ -94,8 +94,7 @@ impl Log {
         }
         if !unknown.is_empty() {
             let _syncing = self.syncing.lock();
-            sums.mark_again();
-            sums.sync()?;
+            sums.mark_again()?;
         }
         for range in bad {
             segment.mark_bad(&segment.frames().over(&range));
@@ -130,17 +129,14 @@ impl Log {
             // Without space for them. The next segment has some, and this one gets them when it is sealed.
             return Ok(());
         }
-        let (end, next_offset) = (segment.end(), segment.next_offset());
-        let found = survey(&*segment.file, segment.base_offset, end, next_offset)?;
-        for bad in &found.bad {
-            segment.meet_damage(bad.positions.start);
-        }
+        let found = survey(&segment.frames(), Vec::new())?;
+        found.bad.iter().for_each(|bad| segment.mark_bad(bad));
         let build = Build {
             dir: &self.dir,
             base: segment.base_offset,
             file: &*segment.file,
-            end,
-            next_offset,
+            end: segment.end(),
+            next_offset: segment.next_offset(),
             bad: &found.bad,
             segment_bytes: 0,
         };
@@ -159,6 +155,7 @@ impl Log {
             "checksums are damaged; those of these bytes are made anew"
         );
         self.env.metrics.checksums_rebuilt.inc();
+        sums.reserve(range.end)?;
         let mut buf = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
         let read = segment.file.read_full_at(&mut buf, range.start)?;
         sums.extend(range.start, &buf[..read], &mut 0);

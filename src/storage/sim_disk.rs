@@ -41,10 +41,12 @@ pub(crate) struct Faults {
     pub(crate) no_create: Option<&'static str>,
     /// Cutting a file fails.
     pub(crate) no_set_len: bool,
-    /// The next sync of a file fails, and what it should have written may be lost.
+    /// The next sync of a file fails, and what it should have written is lost, although memory holds it.
     pub(crate) sync_error: bool,
     /// There are no descriptors: a directory cannot be opened to be synced, and there is no room for more files.
     pub(crate) no_descriptors: bool,
+    /// Bytes that the file system says it has left; `None` for more than anybody needs.
+    pub(crate) free: Option<u64>,
 }
 
 /// The disk. Clones share it.
@@ -277,6 +279,10 @@ impl Disk for SimDisk {
         Ok(())
     }
 
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
+        Ok(self.faults.lock().free.unwrap_or(u64::MAX))
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.has_room_for(1)?;
         let mut state = self.state.lock();
@@ -343,10 +349,17 @@ impl File for SimFile {
     fn sync_data(&self) -> io::Result<()> {
         self.disk.syncs.fetch_add(1, Ordering::Relaxed);
         if std::mem::take(&mut self.disk.faults.lock().sync_error) {
+            self.inode.lock().lose();
             return Err(io::Error::other("simulated"));
         }
         self.inode.lock().sync();
         Ok(())
+    }
+
+    fn forget(&self, position: u64, len: u64) {
+        let start = usize::try_from(position).unwrap();
+        let end = start.saturating_add(usize::try_from(len).unwrap_or(usize::MAX));
+        self.inode.lock().forget(start..end);
     }
 
     fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
@@ -405,6 +418,10 @@ impl Map for SimMap {
         }
         self.backed.fetch_max(words, Ordering::AcqRel);
         Ok(())
+    }
+
+    fn is_whole(&self) -> bool {
+        true
     }
 
     fn seal(&self, words: usize) -> io::Result<()> {

@@ -99,7 +99,7 @@ impl Log {
         let full = writer.position > 0 && writer.position + len > self.options.segment_bytes;
         if full || writer.must_roll {
             self.roll(&mut writer)?;
-        } else if writer.sums.is_none() {
+        } else if !writer.has_sums() {
             self.begin_sums(&mut writer)?;
         }
         let next = writer.write(run, self.options.segment_bytes)?;
@@ -226,9 +226,7 @@ impl Writer {
             return Err(error);
         }
         sums.extend(start, run.bytes(), tail);
-        for entry in entries.drain(..) {
-            active.index.push(entry);
-        }
+        active.index.push_all(entries.drain(..));
         self.position = end;
         self.next_offset = next;
         Ok(next)
@@ -258,6 +256,19 @@ impl Writer {
             None => (&self.active, &self.sums),
         };
         Some(Unsynced { settling, next_base: next.base_offset, next_sums: next_sums.clone() })
+    }
+
+    /// Whether the active segment has checksums that can be kept up.
+    fn has_sums(&mut self) -> bool {
+        if self.sums.as_ref().is_some_and(|sums| !sums.is_whole()) {
+            let segment = self.active.path(segment::SUM);
+            tracing::error!(
+                segment = %segment.display(),
+                "somebody has cut the file of checksums; the log goes on in a new segment"
+            );
+            self.sums = None;
+        }
+        self.sums.is_some()
     }
 
     /// What a flush that begins now makes durable.

@@ -1,6 +1,6 @@
 //! A broker as a process of its own, with its log.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -42,13 +42,19 @@ impl LogLine {
 /// How to start a broker.
 pub struct Start {
     data_dir: PathBuf,
+    before: Vec<OsString>,
     args: Vec<OsString>,
     env: Vec<(String, String)>,
 }
 
 impl Start {
     pub fn on(data_dir: &Path) -> Self {
-        Self { data_dir: data_dir.to_owned(), args: Vec::new(), env: Vec::new() }
+        Self {
+            data_dir: data_dir.to_owned(),
+            before: Vec::new(),
+            args: Vec::new(),
+            env: Vec::new(),
+        }
     }
 
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
@@ -61,6 +67,12 @@ impl Start {
         self
     }
 
+    /// Starts the broker by another program, which must become it: see [`super::inject`].
+    pub fn by(mut self, command: Vec<OsString>) -> Self {
+        self.before = command;
+        self
+    }
+
     /// Logs at `debug`.
     pub fn debug(self) -> Self {
         self.arg("--log-level").arg("debug")
@@ -68,7 +80,15 @@ impl Start {
 
     /// The command, in the environment that these settings alone make: no configuration of the machine is read.
     pub fn command(&self) -> Command {
-        let mut command = bare_command();
+        let mut words = self.before.iter();
+        let mut command = match words.next() {
+            None => bare_command(exe()),
+            Some(program) => {
+                let mut command = bare_command(program);
+                command.args(words).arg(exe());
+                command
+            }
+        };
         command.args(["serve", "--port", "0", "--data-dir"]).arg(&self.data_dir);
         command.args(&self.args).envs(self.env.iter().map(|(k, v)| (k, v)));
         if let Some(parent) = self.data_dir.parent().filter(|parent| parent.is_dir()) {
@@ -79,14 +99,33 @@ impl Start {
 
     /// Starts the broker and waits until it listens.
     pub fn run(self) -> Broker {
+        self.try_run().unwrap_or_else(|ended| {
+            panic!("the broker ended with {} before it listened:\n{}", ended.status, ended.log)
+        })
+    }
+
+    /// Starts the broker and waits until it listens or ends.
+    pub fn try_run(self) -> Result<Broker, Ended> {
         let child = self.command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Broker::watch(child)
     }
+
+    /// Starts the broker as the command that another one runs, and waits until it listens.
+    pub fn run_under(self, before: &[&str]) -> Broker {
+        self.by(before.iter().map(OsString::from).collect()).run()
+    }
 }
 
-/// The binary without any `HERMITMQ_` variable that the tests' own environment may hold.
-fn bare_command() -> Command {
-    let mut command = Command::new(exe());
+/// A broker that ended before it listened.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    pub log: String,
+}
+
+/// A program without any `HERMITMQ_` variable that the tests' own environment may hold.
+fn bare_command(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("HERMITMQ_") {
             command.env_remove(name);
@@ -116,7 +155,7 @@ impl Broker {
         env.iter().fold(start, |start, (name, value)| start.env(name, value)).run()
     }
 
-    fn watch(mut child: Child) -> Self {
+    fn watch(mut child: Child) -> Result<Self, Ended> {
         let log = Arc::new(Mutex::new(Vec::new()));
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let sink = Arc::clone(&log);
@@ -134,13 +173,14 @@ impl Broker {
             if let Some(line) = listening {
                 break line.get("addr").parse().expect("the address in the log");
             }
-            if let Some(status) = broker.child.try_wait().unwrap() {
-                panic!("the broker ended with {status} before it listened:\n{}", broker.log_text());
+            if broker.child.try_wait().unwrap().is_some() {
+                let (status, _) = broker.wait();
+                return Err(Ended { status, log: broker.log_text() });
             }
             assert!(start.elapsed() < HANG, "not listening:\n{}", broker.log_text());
             std::thread::sleep(std::time::Duration::from_millis(2));
         };
-        broker
+        Ok(broker)
     }
 
     pub fn addr(&self) -> SocketAddr {
@@ -267,7 +307,7 @@ pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
 
 /// The binary with arguments, in a bare environment.
 pub fn hermitmq(args: &[&str]) -> Command {
-    let mut command = bare_command();
+    let mut command = bare_command(exe());
     command.args(args);
     command
 }

@@ -1,18 +1,34 @@
 //! What the black-box tests share: a broker process, and a client that speaks protocol 1.0 byte by byte.
 #![allow(dead_code, unreachable_pub, unused_imports, missing_docs)]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stderr,
+    clippy::print_stdout
+)]
 
 mod broker;
+mod inject;
+mod journal;
+mod load;
 mod raw;
+mod strace;
+mod volume;
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use broker::{Broker, LogLine, Start, exe, hermitmq, run_to_end};
+pub use broker::{Broker, Ended, LogLine, Start, exe, hermitmq, run_to_end};
+pub use inject::{INJECT_TOOLS, Tracer, inject, inject_on};
+pub use journal::{Journal, Loss, Place, Stamp, durable_ends};
+pub use load::{Commits, GROUP, Load, Outcome, Plan, assert_group_resumes};
 pub use raw::{
     COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
     frames_of, handshake, name,
 };
+pub use strace::{Event, Trace, Traced};
+pub use volume::{Ballast, VOLUME_TOOLS, Volume, privileged};
 
 /// How long anything may take before a test gives up. No test measures time; this only ends a hang.
 pub const HANG: Duration = Duration::from_secs(30);
@@ -20,6 +36,18 @@ pub const HANG: Duration = Duration::from_secs(30);
 /// A scratch directory, and the data directory in it (not created yet).
 pub fn scratch() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::Builder::new().prefix("hermitmq-test-").tempdir().unwrap();
+    let data = dir.path().join("data");
+    (dir, data)
+}
+
+/// As [`scratch`], in memory if there is room: for tests that flush all the time, and are not about what a disk does.
+pub fn scratch_in_memory() -> (tempfile::TempDir, PathBuf) {
+    let shm = Path::new("/dev/shm");
+    let room = rustix::fs::statvfs(shm).map_or(0, |stat| stat.f_bavail * stat.f_frsize);
+    if room < 1 << 30 {
+        return scratch();
+    }
+    let dir = tempfile::Builder::new().prefix("hermitmq-test-").tempdir_in(shm).unwrap();
     let data = dir.path().join("data");
     (dir, data)
 }
@@ -83,6 +111,16 @@ pub fn unhex(text: &str) -> Vec<u8> {
         .collect();
     assert!(digits.len().is_multiple_of(2), "half a byte: {text}");
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
+}
+
+/// How many rounds a test makes: `HERMITMQ_TEST_ROUNDS`, else `short`.
+pub fn rounds(short: u64) -> u64 {
+    std::env::var("HERMITMQ_TEST_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(short)
+}
+
+/// Whether everything is tried and nothing sampled: `HERMITMQ_TEST_LONG` is set.
+pub fn is_long() -> bool {
+    std::env::var_os("HERMITMQ_TEST_LONG").is_some()
 }
 
 /// Random numbers that a seed repeats. `HERMITMQ_TEST_SEED` sets the seed; it is printed with a failure.

@@ -100,6 +100,16 @@ impl RawClient {
         Self { stream }
     }
 
+    /// Connects and sends, where the broker may have gone.
+    pub fn try_begin(addr: SocketAddr, bytes: &[u8]) -> Option<Self> {
+        let stream = TcpStream::connect_timeout(&addr, HANG).ok()?;
+        stream.set_nodelay(true).ok()?;
+        stream.set_read_timeout(Some(HANG)).ok()?;
+        stream.set_write_timeout(Some(HANG)).ok()?;
+        let mut client = Self { stream };
+        client.try_send(bytes).then_some(client)
+    }
+
     pub fn produce(addr: SocketAddr, topic: &str, partition: u32) -> Self {
         let mut client = Self::connect(addr);
         client.send(&handshake(PRODUCE, &[topic], partition));
@@ -186,6 +196,11 @@ impl RawClient {
     /// Says that nothing more will be sent; receiving goes on.
     pub fn finish_sending(&self) {
         self.stream.shutdown(Shutdown::Write).unwrap();
+    }
+
+    /// As [`RawClient::finish_sending`], where the broker may have gone.
+    pub fn try_finish_sending(&self) {
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Everything until the broker closes.

@@ -1,19 +1,7 @@
 //! The flusher, and the end.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use super::*;
 use crate::storage::sim_disk::Seeded;
-
-/// Waits for something that comes soon; the limit only keeps a failure from hanging.
-fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !done() {
-        assert!(started.elapsed() < Duration::from_mins(1), "{what}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
 
 #[test]
 fn the_flusher_makes_dirty_partitions_durable_and_rests() {
@@ -45,7 +33,7 @@ fn closing_flushes_everything_and_refuses_more() {
     broker.commit(key("g", "a", 0), &partitions[0], 1).unwrap();
     broker.close().unwrap();
     for partition in &partitions {
-        assert!(matches!(append(partition), Err(AppendError::ReadOnly)));
+        assert!(matches!(append(partition), Err(AppendError::Log(storage::AppendError::ReadOnly))));
     }
     assert!(broker.commit(key("g", "a", 0), &partitions[0], 0).is_err());
     let refused = broker.partition(&topic("new"), 0).unwrap_err();
@@ -89,7 +77,7 @@ fn a_failed_flush_is_reported_once_and_by_the_end() {
     disk.faults(|faults| faults.sync_error = true);
     append(&partition).unwrap();
     wait_for("the failure", || partition.is_read_only());
-    assert!(matches!(append(&partition), Err(AppendError::ReadOnly)));
+    assert!(matches!(append(&partition), Err(AppendError::Log(storage::AppendError::ReadOnly))));
     let error = broker.close().unwrap_err();
     assert_eq!(error.failed, 1);
     assert_eq!(broker.metrics().flush_errors.get(), 1);
@@ -102,13 +90,84 @@ fn a_postponed_flush_is_tried_again_without_an_append() {
     let broker = try_open(&disk, Options::default(), 1).unwrap();
     let partition = broker.partition(&topic("t"), 0).unwrap();
     disk.faults(|faults| faults.no_descriptors = true);
-    append(&partition).unwrap();
+    // A roll: the directory has a new name in it.
+    for _ in 0..2 {
+        append_frame(&partition, b"", &vec![7; 700_000]).unwrap();
+    }
     let flushes = broker.metrics().flushes.get();
     wait_for("some tries", || broker.metrics().flushes.get() > flushes + 3);
     disk.faults(|faults| faults.no_descriptors = false);
     let crashed = |seed| open(&disk.crash(&mut Seeded::new(seed)));
     let end = |broker: &Broker| broker.partition(&topic("t"), 0).unwrap().end_offset();
-    wait_for("a flush", || (0..20).all(|seed| end(&crashed(seed)) == 1));
+    wait_for("a flush", || (0..20).all(|seed| end(&crashed(seed)) == 2));
     assert_eq!(broker.metrics().flush_errors.get(), 0);
     append(&partition).unwrap();
+}
+
+/// Each flush of these waits at the gate, and what is dirty is as old as the flush interval is short.
+fn behind(disk: &SlowDisk) -> (Broker, Arc<Partition>) {
+    let mut parts = parts(Arc::new(disk.clone()));
+    parts.storage.flush_interval_ms = 5;
+    let broker = Broker::open(parts).unwrap();
+    let partition = broker.partition(&topic("t"), 0).unwrap();
+    wait_for("the first flushes", || broker.metrics().flushes.get() == 2);
+    (broker, partition)
+}
+
+#[test]
+fn a_disk_that_does_not_keep_up_is_told_and_its_catching_up_too() {
+    let disk = SlowDisk::default();
+    let (_broker, partition) = behind(&disk);
+    let (bell, wake) = bell();
+    assert!(!partition.is_behind(Instant::now()));
+    for _ in 0..3 {
+        disk.close();
+        let before = Instant::now();
+        append(&partition).unwrap();
+        assert!(!partition.is_behind(before), "not at once");
+        wait_for("the flush to begin", || disk.syncing() == 1);
+        wait_for("the record to become old", || partition.is_behind(Instant::now()));
+        partition.await_flush(&wake, WaiterId(1));
+        assert!(partition.is_behind(Instant::now()));
+        assert!(bell.take().is_empty());
+        disk.open();
+        assert!(bell.wait());
+        assert!(!partition.is_behind(Instant::now()));
+    }
+    // Younger records that the running flush does not cover count once it has ended.
+    disk.close();
+    append(&partition).unwrap();
+    wait_for("the flush to begin", || disk.syncing() == 1);
+    let second = Instant::now();
+    append(&partition).unwrap();
+    // The log, and then its checksums.
+    disk.pass_one();
+    wait_for("the first sync to end", || disk.passed());
+    disk.pass_one();
+    wait_for("the second flush", || {
+        disk.passed() && disk.syncing() == 1 && partition.is_behind(Instant::now())
+    });
+    assert!(!partition.is_behind(second + Duration::from_millis(5)));
+    disk.open();
+    wait_for("the second flush to end", || !partition.is_behind(Instant::now()));
+}
+
+#[test]
+fn a_failed_flush_leaves_nobody_waiting_for_a_slow_disk() {
+    let disk = SlowDisk::default();
+    let (broker, partition) = behind(&disk);
+    let (bell, wake) = bell();
+    disk.close();
+    append(&partition).unwrap();
+    wait_for("the flush to begin", || disk.syncing() == 1);
+    wait_for("the record to become old", || partition.is_behind(Instant::now()));
+    partition.await_flush(&wake, WaiterId(1));
+    disk.disk.faults(|faults| faults.sync_error = true);
+    disk.open();
+    assert!(bell.wait());
+    assert!(!partition.is_behind(Instant::now()) && partition.is_read_only());
+    let problems = broker.health().problems;
+    assert!(
+        matches!(&problems[..], [Problem::ReadOnly { partitions }] if partitions[0] == *partition.name())
+    );
 }

@@ -1,19 +1,28 @@
 //! Tests of the broker as a whole.
 
+mod always;
+mod bell;
 mod commits;
+mod declared;
 mod flushing;
+mod slow_disk;
+mod space;
 mod topics;
 mod waiting;
 
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
+use self::bell::bell;
+use self::slow_disk::SlowDisk;
 use super::*;
 use crate::metrics::Metrics;
 use crate::model::{GroupName, PartitionId, TopicName, TopicPartition};
 use crate::record::{FrameBuilder, FrameLimits, Run};
 use crate::storage::sim_disk::SimDisk;
-use crate::storage::{self, AppendError, ManualClock};
+use crate::storage::{self, Disk, Durability, ManualClock};
 
 /// Data directory of the broker under test.
 const DATA: &str = "/data";
@@ -21,20 +30,27 @@ const DATA: &str = "/data";
 /// Flushed at the end only, unless a test asks for more.
 const NEVER_MS: u32 = 3_600_000;
 
-fn try_open(disk: &SimDisk, options: Options, flush_ms: u32) -> Result<Broker, BrokerError> {
-    let storage = storage::Options {
-        data_dir: DATA.into(),
-        max_segment_mb: 1,
-        flush_interval_ms: flush_ms,
-        ..storage::Options::default()
-    };
-    Broker::open(Parts {
-        options,
-        storage,
-        disk: Arc::new(disk.clone()),
+/// A broker on this disk with defaults that suit tests.
+fn parts(disk: Arc<dyn Disk>) -> Parts {
+    Parts {
+        options: Options::default(),
+        declared: Vec::new(),
+        storage: storage::Options {
+            data_dir: DATA.into(),
+            max_segment_mb: 1,
+            flush_interval_ms: NEVER_MS,
+            ..storage::Options::default()
+        },
+        disk,
         clock: Arc::new(ManualClock::new(7)),
         metrics: Arc::new(Metrics::default()),
-    })
+    }
+}
+
+fn try_open(disk: &SimDisk, options: Options, flush_ms: u32) -> Result<Broker, BrokerError> {
+    let mut parts = Parts { options, ..parts(Arc::new(disk.clone())) };
+    parts.storage.flush_interval_ms = flush_ms;
+    Broker::open(parts)
 }
 
 fn open(disk: &SimDisk) -> Broker {
@@ -70,4 +86,13 @@ fn offsets_log(broker: &Broker) -> Arc<Partition> {
 
 fn file(dir: &str, name: &str) -> std::path::PathBuf {
     Path::new(DATA).join(dir).join(name)
+}
+
+/// Waits for something that comes soon; the limit only keeps a failure from hanging.
+fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !done() {
+        assert!(started.elapsed() < Duration::from_mins(1), "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -1,54 +1,11 @@
 //! Readers that wait at the end: fault 25.
 
-use std::thread;
-use std::time::Duration;
-
-use parking_lot::{Condvar, Mutex};
-
 use super::*;
-
-/// Counts how often each waiter was woken.
-#[derive(Debug, Default)]
-struct Bell {
-    rung: Mutex<Vec<u64>>,
-    changed: Condvar,
-}
-
-impl Wake for Bell {
-    fn wake(&self, waiter: WaiterId) {
-        self.rung.lock().push(waiter.0);
-        self.changed.notify_all();
-    }
-}
-
-impl Bell {
-    fn take(&self) -> Vec<u64> {
-        std::mem::take(&mut *self.rung.lock())
-    }
-
-    /// Waits for one ring; `false` if none comes in a time that a wake-up never takes.
-    fn wait(&self) -> bool {
-        let mut rung = self.rung.lock();
-        while rung.is_empty() {
-            if self.changed.wait_for(&mut rung, Duration::from_mins(1)).timed_out() {
-                return false;
-            }
-        }
-        assert_eq!(rung.len(), 1, "once for each time it parked");
-        rung.clear();
-        true
-    }
-}
 
 fn partition() -> (Broker, Arc<Partition>) {
     let broker = open(&SimDisk::default());
     let partition = broker.partition(&topic("t"), 0).unwrap();
     (broker, partition)
-}
-
-fn bell() -> (Arc<Bell>, Arc<dyn Wake>) {
-    let bell = Arc::<Bell>::default();
-    (Arc::clone(&bell), bell)
 }
 
 #[test]

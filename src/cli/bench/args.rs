@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use crate::model::TopicName;
+use crate::model::{TopicName, limits};
 
 const HELP: &str = "\
 Without --broker, $HERMITMQ_BROKER and a broker on 127.0.0.1:9092, a broker is started within this process, on a
@@ -14,16 +14,22 @@ Bytes are those of whole frames as they are on the wire and on disk; MB are 1,00
 
 Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
 
-const COMPARE_HELP: &str = "\
-Workloads: consume-1k, consume-batch, consume-100b, consume-1k-4conn, produce-1k, produce-1k-4conn,
-produce-batch, e2e.
+pub(super) const COMPARE_HELP: &str = "\
+Workloads against the machine: consume-1k, consume-batch, consume-100b, consume-1k-4conn, produce-1k,
+produce-1k-4conn, produce-batch, e2e, pingpong-paced, pingpong-closed.
+Workloads against a single connection: consume-1k-100part, produce-1k-100part.
+Workloads of a disk, which run only when --only names them, and need a --dir that is on one: cold-reader,
+cold-reader-4conn, cold-shared, cold-shared-4conn, commit-64conn, commit-1conn.
 
-Each round runs a workload against a broker, and its bare loop against the machine alone, each in a process of
-its own, on files in the same directory, with the same load generator. The ratio is what the broker reaches of
-what the bare loop does in the same round: 1.0 is the machine's limit. For e2e it is the bare loop's median latency
-divided by the broker's.
+Each round runs both sides of a workload, on files in the same directory, with the same load generator. What is
+measured is a broker in a process of its own; what it is measured against is a bare loop in another, or the same
+broker with less to do. The ratio is the one of a round: 1.0 says that both sides are alike, more is better. For
+latencies it is the other side's divided by the broker's.
 
-Exit codes: 0 success, 1 failure while running or a ratio below its --min-ratio, 2 wrong usage.";
+With --idle and --parked each round also runs the workload with that many silent connections open; `kept` is what is
+left of the ratio then.
+
+Exit codes: 0 success, 1 failure while running or a ratio below its --min-ratio or --min-kept, 2 wrong usage.";
 
 /// Fewer rounds leave the median to chance.
 const ROUNDS_DEFAULT: u32 = 5;
@@ -50,6 +56,65 @@ pub(in crate::cli) enum BenchCommand {
     LimitServer(LimitServerArgs),
 }
 
+/// When the broker acks a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Durability {
+    /// Once the system has it; it is flushed to the disk within an interval
+    Interval,
+    /// Once it is flushed to the disk
+    Always,
+}
+
+impl Durability {
+    /// The setting of a broker that means it.
+    pub(super) fn setting(self) -> &'static str {
+        match self {
+            Self::Interval => "storage.durability=interval",
+            Self::Always => "storage.durability=always",
+        }
+    }
+}
+
+/// A broker that is started to be measured.
+#[derive(Debug, Args)]
+pub(in crate::cli) struct StartArgs {
+    /// When the started broker acks a record (storage.durability)
+    #[arg(long, value_enum)]
+    pub(super) durability: Option<Durability>,
+    /// Any setting of the started broker, such as server.reactors=1; repeatable
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) set: Vec<String>,
+    /// Where temporary directories are made [default: /dev/shm, else the system's]
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+}
+
+impl StartArgs {
+    /// What is set by these arguments, as `KEY=VALUE`; the later one wins.
+    pub(super) fn settings(&self) -> Vec<String> {
+        let durability = self.durability.map(|durability| durability.setting().to_owned());
+        self.set.iter().cloned().chain(durability).collect()
+    }
+}
+
+/// Connections that are open and say nothing while something else is measured.
+#[derive(Debug, Clone, Copy, Args)]
+pub(in crate::cli) struct SilentArgs {
+    /// Producers that send nothing, open meanwhile
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub(super) idle: u32,
+    /// Consumers that wait for a first record, open meanwhile
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=100_000))]
+    pub(super) parked: u32,
+}
+
+impl SilentArgs {
+    /// Whether there are any.
+    pub(super) fn is_empty(self) -> bool {
+        self.idle == 0 && self.parked == 0
+    }
+}
+
 /// How the results are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum OutputFormat {
@@ -64,12 +129,17 @@ pub(in crate::cli) struct TargetArgs {
     /// The broker's address [default: $HERMITMQ_BROKER, else 127.0.0.1:9092, else one in this process]
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) broker: Option<String>,
-    /// The topic; partition 0 of it is used [default: one named after the frames' shape]
+    /// The topic [default: one named after the frames' shape]
     #[arg(long)]
     pub(super) topic: Option<TopicName>,
-    /// Where a broker in this process gets its temporary directory [default: /dev/shm, else the system's]
-    #[arg(long, value_name = "DIR")]
-    pub(super) dir: Option<PathBuf>,
+    /// Partitions of the topic that are used: connection number i uses partition i modulo N. A started broker makes as
+    /// many (topics.default_partitions); elsewhere the topic must have them
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(limits::PARTITIONS_PER_TOPIC_MAX)))]
+    pub(super) partitions: u32,
+    #[command(flatten)]
+    pub(super) start: StartArgs,
+    #[command(flatten)]
+    pub(super) silent: SilentArgs,
     /// How the results are printed
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub(super) output: OutputFormat,
@@ -112,11 +182,11 @@ pub(in crate::cli) struct ConsumeArgs {
     pub(super) target: TargetArgs,
     #[command(flatten)]
     pub(super) shape: ShapeArgs,
-    /// Consumers that read the same records at once, each in a new group
+    /// Consumers that read at once, each in a new group
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub(super) connections: u32,
-    /// Records for each consumer to read, rounded up to whole frames [default: 512 MB of them]. A topic with fewer is
-    /// filled first
+    /// Records for each consumer to read, rounded up to whole frames [default: 512 MB of them, shared out to the
+    /// partitions]. A partition with fewer is filled first
     #[arg(long, value_name = "RECORDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) count: Option<u64>,
 }
@@ -172,18 +242,19 @@ pub(in crate::cli) struct CompareArgs {
     /// Megabytes of log that a round writes, or that each of its consumers reads
     #[arg(long, value_name = "MB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=8192))]
     pub(super) mb: u32,
-    /// Seconds of a round of e2e
+    /// Seconds of a round that measures latencies or acks
     #[arg(long, value_name = "SECS", default_value_t = 2.0, value_parser = seconds)]
     pub(super) duration: f64,
     /// Fail unless each workload whose name begins with NAME reaches VALUE; repeatable
     #[arg(long, value_name = "NAME=VALUE", value_parser = threshold)]
     pub(super) min_ratio: Vec<(String, f64)>,
-    /// A setting of the brokers that are compared, such as server.reactors=1; repeatable
-    #[arg(long, value_name = "KEY=VALUE")]
-    pub(super) set: Vec<String>,
-    /// Where the temporary directories are made [default: /dev/shm, else the system's]
-    #[arg(long, value_name = "DIR")]
-    pub(super) dir: Option<PathBuf>,
+    /// Fail unless each workload keeps this share of its ratio with the --idle and --parked connections open
+    #[arg(long, value_name = "VALUE", value_parser = share)]
+    pub(super) min_kept: Option<f64>,
+    #[command(flatten)]
+    pub(super) start: StartArgs,
+    #[command(flatten)]
+    pub(super) silent: SilentArgs,
     /// How the results are printed
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub(super) output: OutputFormat,
@@ -206,9 +277,13 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 fn threshold(text: &str) -> Result<(String, f64), String> {
-    let parsed = text.split_once('=').and_then(|(name, value)| {
-        let value: f64 = value.parse().ok()?;
-        (value.is_finite() && value >= 0.0).then(|| (name.to_owned(), value))
-    });
+    let parsed = text
+        .split_once('=')
+        .and_then(|(name, value)| share(value).ok().map(|value| (name.to_owned(), value)));
     parsed.ok_or_else(|| "must be NAME=VALUE, such as consume=0.5".to_owned())
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let parsed = text.parse().ok().filter(|value: &f64| value.is_finite() && *value >= 0.0);
+    parsed.ok_or_else(|| "must be a number from 0 on, such as 0.95".to_owned())
 }

@@ -16,23 +16,23 @@ use super::shape::Shape;
 /// What is read at once.
 const BUFFER: usize = 256 * 1024;
 
-/// Opens the connections of `connections` readers, and reads `frames` frames on each of them; gives the time that it
+/// Opens the connections of `connections` readers, each by its number, and reads `frames` frames on each of them; gives the time that it
 /// took. Connecting is within that time: the bytes come without being asked for.
 pub(super) fn run(
     connections: u32,
-    connect: impl Fn() -> Result<TcpStream, Failure> + Sync,
+    connect: impl Fn(u32) -> Result<TcpStream, Failure> + Sync,
     shape: Shape,
     frames: u64,
     progress: &Progress,
 ) -> Result<Duration, Failure> {
     let start = Barrier::new(connections as usize + 1);
     thread::scope(|scope| {
-        let work = |_| {
+        let work = |number| {
             let (start, connect) = (&start, &connect);
             scope.spawn(move || {
                 let mut buf = vec![0; BUFFER];
                 start.wait();
-                drain(&connect()?, shape, frames, &mut buf, progress)
+                drain(&connect(number)?, shape, frames, &mut buf, progress)
             })
         };
         let threads: Vec<_> = (0..connections).map(work).collect();

@@ -14,7 +14,7 @@ use crate::cli::failure::Failure;
 use super::args::LimitArgs;
 use super::consume;
 use super::link;
-use super::pace;
+use super::pace::{self, Pace};
 use super::peer::Peer;
 use super::produce::{self, Load, Until};
 use super::progress::Progress;
@@ -102,7 +102,7 @@ pub(super) fn run(args: &LimitArgs) -> Result<(), Failure> {
     };
     fill(&peer.addr, SHAPE, frames)?;
     let progress = Progress::bytes("sendfile", Some(2 * bytes));
-    let connect = || connect(&peer.addr, &format!("send {each}"));
+    let connect = |_| connect(&peer.addr, &format!("send {each}"));
     // The first time touches memory and does not count.
     consume::run(1, connect, SHAPE, frames, &Progress::hidden())?;
     let sent = consume::run(args.connections, connect, SHAPE, frames, &progress)?;
@@ -116,42 +116,77 @@ pub(super) fn run(args: &LimitArgs) -> Result<(), Failure> {
         connections: args.connections,
         sendfile: moved(sent),
         recv_pwrite: moved(received.elapsed),
-        fdatasync: flushes(scratch.path(), args.flushes)?,
-        relay: ping_pong(&peer.addr, args.messages)?,
+        fdatasync: flushed(scratch.path(), args.flushes)?,
+        relay: {
+            let progress = Progress::steps("relay", u64::from(args.messages));
+            ping_pong(&peer.addr, u64::from(args.messages), None, &progress)?
+        },
     };
     report::print(args.output, &result, &table(&result))
 }
 
-/// Blocks that are written and then flushed, one after the other.
-fn flushes(dir: &Path, count: u32) -> Result<Flushed, Failure> {
+fn flushed(dir: &Path, count: u32) -> Result<Flushed, Failure> {
     let progress = Progress::steps("fdatasync", u64::from(count));
-    let write = || {
-        let file = File::create(dir.join("bare.flushed"))?;
-        let began = Instant::now();
-        for number in 0..u64::from(count) {
-            file.write_all_at(&[b'x'; BLOCK], number * BLOCK as u64)?;
-            file.sync_data()?;
-            progress.add(1);
-        }
-        Ok(began.elapsed())
-    };
-    let written: std::io::Result<Duration> = write();
-    let elapsed = written.map_err(|error| Failure::runtime("cannot flush", &error))?;
+    let (_, elapsed) = flushes(dir, &progress, |done, _| done == u64::from(count))?;
     Ok(Flushed { count, seconds: elapsed.as_secs_f64(), per_sec: rate(u64::from(count), elapsed) })
 }
 
-/// One message at a time through the relay.
-fn ping_pong(addr: &str, count: u32) -> Result<Percentiles, Failure> {
+/// Flushes a second, within so many seconds.
+pub(super) fn flush_rate(dir: &Path, seconds: f64) -> Result<f64, Failure> {
+    let enough = |_, elapsed: Duration| elapsed.as_secs_f64() >= seconds;
+    let (count, elapsed) = flushes(dir, &Progress::hidden(), enough)?;
+    Ok(rate(count, elapsed))
+}
+
+/// Blocks that are written and then flushed, one after the other, until it is enough: how many, and the time it took.
+fn flushes(
+    dir: &Path,
+    progress: &Progress,
+    enough: impl Fn(u64, Duration) -> bool,
+) -> Result<(u64, Duration), Failure> {
+    let write = || {
+        let file = File::create(dir.join("bare.flushed"))?;
+        let began = Instant::now();
+        let mut count = 0;
+        loop {
+            file.write_all_at(&[b'x'; BLOCK], count * BLOCK as u64)?;
+            file.sync_data()?;
+            progress.add(1);
+            count += 1;
+            let elapsed = began.elapsed();
+            if enough(count, elapsed) {
+                return Ok((count, elapsed));
+            }
+        }
+    };
+    let written: std::io::Result<_> = write();
+    written.map_err(|error| Failure::runtime("cannot flush", &error))
+}
+
+/// One message at a time through the relay: as fast as they return, or each when it is due at a rate, and counted from
+/// then.
+pub(super) fn ping_pong(
+    addr: &str,
+    count: u64,
+    per_second: Option<u32>,
+    progress: &Progress,
+) -> Result<Percentiles, Failure> {
     pace::be_punctual();
-    let progress = Progress::steps("relay", u64::from(count));
     let (mut out, mut into) = relay(addr)?;
     let mut message = [b'x'; MESSAGE];
     let mut latencies = Latencies::new()?;
+    let start = Instant::now();
     for number in 0..count {
-        let began = Instant::now();
+        let due = match per_second.map(|rate| Pace::new(start, rate)) {
+            Some(pace) => {
+                pace.wait_for(number);
+                pace.after(number)
+            }
+            None => start.elapsed(),
+        };
         let passed = out.write_all(&message).and_then(|()| into.read_exact(&mut message));
         passed.map_err(|error| link::broken(&error, &format!("{number} messages")))?;
-        latencies.add(began.elapsed());
+        latencies.add(start.elapsed().saturating_sub(due));
         progress.add(1);
     }
     Ok(latencies.percentiles())

@@ -5,23 +5,30 @@
 //!
 //! Reading order: `args` is what can be typed. `produce`, `consume` and `e2e` are the generators, over connections to
 //! whatever is behind them; `shape` makes their frames, `pace` says when one is due, `stats` sums up. `single` runs one
-//! against a `target`. `limit_server` is the other side of the bare loops, `limit` this side of them. `compare` runs
-//! each `workload` against both, each a process of its own (`peer`). `scratch` cleans up.
+//! against a `target`, with `silent` connections open if asked for. `limit_server` is the other side of the bare loops,
+//! `limit` this side of them. `compare` goes through the `workload`s: each has `rounds`, for which a `stage` is set (both
+//! sides, each a process of its own: `peer`) and on which `measure` runs one side; `cold` reads from the disk meanwhile.
+//! `scratch` cleans up.
 
 mod args;
+mod cold;
 mod compare;
 mod consume;
 mod e2e;
 mod limit;
 mod limit_server;
 mod link;
+mod measure;
 mod pace;
 mod peer;
 mod produce;
 mod report;
+mod rounds;
 mod scratch;
 mod shape;
+mod silent;
 mod single;
+mod stage;
 mod stats;
 mod target;
 mod workload;

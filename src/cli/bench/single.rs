@@ -13,6 +13,7 @@ use super::produce::{Load, Until};
 use super::progress::Progress;
 use super::report::{self, LATENCY_HEAD, Table};
 use super::shape::Shape;
+use super::silent::Silent;
 use super::stats::{Percentiles, rate};
 use super::target::Target;
 
@@ -31,6 +32,9 @@ struct Throughput {
     connections: u32,
     record_size_bytes: u32,
     batch_records: u32,
+    partitions: u32,
+    idle_connections: u32,
+    parked_connections: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     window_frames: Option<u32>,
     records: u64,
@@ -40,6 +44,9 @@ struct Throughput {
     records_per_sec: f64,
     frames_per_sec: f64,
     bytes_per_sec: f64,
+    /// Of a broker in this process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flushes_per_sec: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ack_latency: Option<Percentiles>,
 }
@@ -51,6 +58,8 @@ struct EndToEnd {
     broker: String,
     topic: String,
     record_size_bytes: u32,
+    idle_connections: u32,
+    parked_connections: u32,
     rate_per_sec: u32,
     records: u64,
     seconds: f64,
@@ -68,17 +77,23 @@ pub(super) fn produce(args: &ProduceArgs) -> Result<(), Failure> {
     let each = args.count.map(|count| shape.frames_for(count.div_ceil(connections)));
     let seconds = Duration::from_secs_f64(args.duration.unwrap_or(SECONDS));
     let until = each.map_or(Until::Elapsed(seconds), Until::Frames);
+    let silent = Silent::open(&target, args.target.silent)?;
     let streams = target.producers(&topic, args.connections)?;
     let total = each.map(|each| each * connections * shape.frame_len());
     let progress = Progress::bytes("produce", total);
     let load = Load { shape, window: args.window, until };
+    let flushes = target.flushes();
     let produced = super::produce::run(&streams, &load, &progress)?;
+    let flushes = target.flushes().zip(flushes).map(|(after, before)| after - before);
     drop((progress, streams));
+    silent.check()?;
+    let moved = Moved { frames: produced.frames, elapsed: produced.elapsed };
     let result = Throughput {
         workload: "produce",
         window_frames: args.window,
+        flushes_per_sec: flushes.map(|flushes| rate(flushes, produced.elapsed)),
         ack_latency: produced.latency,
-        ..throughput(&target, &topic, args.connections, shape, produced.frames, produced.elapsed)
+        ..throughput(&target, &args.target, args.connections, shape, moved)?
     };
     report::print(args.target.output, &result, &throughput_table(&result))?;
     target.stop()
@@ -90,23 +105,25 @@ pub(super) fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
     let topic = topic(&args.target, shape)?;
     let frames = match args.count {
         Some(count) => shape.frames_for(count),
-        None => shape.frames_in_mb(CONSUME_MB),
+        None => (shape.frames_in_mb(CONSUME_MB) / u64::from(args.target.partitions)).max(1),
     };
     let bytes = frames * shape.frame_len();
-    let filling = Progress::bytes("fill", Some(bytes));
-    let filled = target.fill(&topic, shape, frames, &filling)?;
+    let filling = Progress::bytes("fill", None);
+    let filled = target.fill(&topic, shape, args.connections, frames, &filling)?;
     drop(filling);
     if filled > 0 {
         report::note(&format!("filled {topic} with {} records first", shape.records_in(filled)));
     }
+    let silent = Silent::open(&target, args.target.silent)?;
     let progress = Progress::bytes("consume", Some(bytes * u64::from(args.connections)));
-    let connect = || target.consumer(&topic);
+    let connect = |number| target.consumer(&topic, number);
     let elapsed = super::consume::run(args.connections, connect, shape, frames, &progress)?;
     drop(progress);
-    let all = frames * u64::from(args.connections);
+    silent.check()?;
+    let moved = Moved { frames: frames * u64::from(args.connections), elapsed };
     let result = Throughput {
         workload: "consume",
-        ..throughput(&target, &topic, args.connections, shape, all, elapsed)
+        ..throughput(&target, &args.target, args.connections, shape, moved)?
     };
     report::print(args.target.output, &result, &throughput_table(&result))?;
     target.stop()
@@ -119,6 +136,7 @@ pub(super) fn e2e(args: &E2eArgs) -> Result<(), Failure> {
     let seconds = args.duration.unwrap_or(SECONDS);
     let records = args.count.unwrap_or_else(|| e2e::Load::records_in(args.rate, seconds));
     let load = e2e::Load { record_size: args.record_size, rate: args.rate, records, acks: true };
+    let silent = Silent::open(&target, args.target.silent)?;
     let into = target.consumer_at_end(&topic)?;
     let delivered = {
         let _progress = Progress::bytes("e2e", None);
@@ -127,11 +145,14 @@ pub(super) fn e2e(args: &E2eArgs) -> Result<(), Failure> {
         e2e::run(out, &into, &load)?
     };
     drop(into);
+    silent.check()?;
     let result = EndToEnd {
         workload: "e2e",
         broker: target.name(),
         topic: topic.to_string(),
         record_size_bytes: args.record_size,
+        idle_connections: args.target.silent.idle,
+        parked_connections: args.target.silent.parked,
         rate_per_sec: args.rate,
         records,
         seconds: delivered.elapsed.as_secs_f64(),
@@ -154,22 +175,30 @@ fn topic(args: &TargetArgs, shape: Shape) -> Result<TopicName, Failure> {
     args.topic.clone().map_or_else(|| shape.topic(), Ok)
 }
 
-fn throughput(
-    target: &Target,
-    topic: &TopicName,
-    connections: u32,
-    shape: Shape,
+/// Frames, and the time it took to move them.
+struct Moved {
     frames: u64,
     elapsed: Duration,
-) -> Throughput {
+}
+
+fn throughput(
+    target: &Target,
+    args: &TargetArgs,
+    connections: u32,
+    shape: Shape,
+    Moved { frames, elapsed }: Moved,
+) -> Result<Throughput, Failure> {
     let (records, bytes) = (shape.records_in(frames), frames * shape.frame_len());
-    Throughput {
+    Ok(Throughput {
         workload: "",
         broker: target.name(),
-        topic: topic.to_string(),
+        topic: topic(args, shape)?.to_string(),
         connections,
         record_size_bytes: shape.record_size,
         batch_records: shape.batch,
+        partitions: args.partitions,
+        idle_connections: args.silent.idle,
+        parked_connections: args.silent.parked,
         window_frames: None,
         records,
         frames,
@@ -178,8 +207,9 @@ fn throughput(
         records_per_sec: rate(records, elapsed),
         frames_per_sec: rate(frames, elapsed),
         bytes_per_sec: rate(bytes, elapsed),
+        flushes_per_sec: None,
         ack_latency: None,
-    }
+    })
 }
 
 fn throughput_table(result: &Throughput) -> Table {

@@ -3,13 +3,14 @@
 use std::io::ErrorKind;
 use std::net::TcpStream;
 
-use crate::cli::args::{BROKER_DEFAULT, broker_from_env};
+use crate::cli::args::{BROKER_DEFAULT, ServeArgs, broker_from_env};
 use crate::cli::failure::{Failure, causes};
 use crate::cli::runtime;
+use crate::cli::serve;
+use crate::client;
 use crate::client::raw::{self, ACK_LEN};
-use crate::client::{self, ConnectError};
-use crate::config::Config;
-use crate::model::{GroupName, Offset, TopicName};
+use crate::config::{Config, Sources};
+use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::server::Server;
 
 use super::args::TargetArgs;
@@ -19,9 +20,6 @@ use super::report;
 use super::scratch::Scratch;
 use super::shape::Shape;
 
-/// The partition of everything here.
-const PARTITION: u32 = 0;
-
 /// How the results name a broker in this process.
 const IN_PROCESS: &str = "in-process";
 
@@ -29,6 +27,8 @@ const IN_PROCESS: &str = "in-process";
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) addr: String,
+    /// Partitions of its topics that are used, at least one.
+    partitions: u32,
     /// The broker in this process, and then its directory: dropped in this order.
     own: Option<(Server, Scratch)>,
 }
@@ -37,23 +37,38 @@ impl Target {
     /// The broker that the arguments name, else the environment, else the default address; else a new one.
     pub(super) fn find(args: &TargetArgs) -> Result<Self, Failure> {
         if let Some(addr) = args.broker.clone().or_else(broker_from_env) {
-            return Ok(Self::at(addr));
+            return Self::running(addr, args);
         }
         match TcpStream::connect(BROKER_DEFAULT) {
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => Self::start(args),
-            _ => Ok(Self::at(BROKER_DEFAULT.to_owned())),
+            _ => Self::running(BROKER_DEFAULT.to_owned(), args),
         }
     }
 
     /// A broker elsewhere.
-    pub(super) fn at(addr: String) -> Self {
-        Self { addr, own: None }
+    pub(super) fn at(addr: String, partitions: u32) -> Self {
+        Self { addr, partitions, own: None }
+    }
+
+    /// A broker that runs already, so that nothing can be set of it.
+    fn running(addr: String, args: &TargetArgs) -> Result<Self, Failure> {
+        match args.start.settings().first() {
+            Some(setting) => Err(Failure::Usage(format!(
+                "{setting} cannot be set: the broker at {addr} runs already"
+            ))),
+            None => Ok(Self::at(addr, args.partitions)),
+        }
     }
 
     fn start(args: &TargetArgs) -> Result<Self, Failure> {
-        let scratch = Scratch::new(args.dir.as_deref())?;
-        let mut config = Config::default();
-        config.server.port = 0;
+        let scratch = Scratch::new(args.start.dir.as_deref())?;
+        let mut set = vec![partitions_setting(args.partitions)];
+        set.extend(args.start.settings());
+        let port = Some("0".to_owned());
+        let flags = serve::flags(&ServeArgs { port, set, ..ServeArgs::default() })?;
+        let loaded = Config::load(&Sources { flags, ..Sources::default() })
+            .map_err(|error| Failure::Usage(error.to_string()))?;
+        let mut config = loaded.config;
         config.storage.data_dir = scratch.path().join("data");
         let server = Server::start(&config).map_err(|error| Failure::Runtime(causes(&error)))?;
         let addr = server.addr().to_string();
@@ -61,7 +76,7 @@ impl Target {
             "no broker on {BROKER_DEFAULT}: one runs in this process, with its data in {}",
             scratch.path().display()
         ));
-        Ok(Self { addr, own: Some((server, scratch)) })
+        Ok(Self { addr, partitions: args.partitions, own: Some((server, scratch)) })
     }
 
     /// How the results name it.
@@ -79,48 +94,70 @@ impl Target {
         }
     }
 
-    /// Connections of producers.
+    /// Flushes so far of a broker in this process.
+    pub(super) fn flushes(&self) -> Option<u64> {
+        self.own.as_ref().map(|(server, _)| server.metrics().flushes.get())
+    }
+
+    /// The partition of a connection.
+    fn partition(&self, number: u32) -> PartitionId {
+        number % self.partitions
+    }
+
+    /// Connections of producers, spread over the partitions.
     pub(super) fn producers(
         &self,
         topic: &TopicName,
         count: u32,
     ) -> Result<Vec<TcpStream>, Failure> {
-        let connect = |_| raw::produce(&self.addr, topic, PARTITION);
-        let streams: Result<_, ConnectError> = (0..count).map(connect).collect();
-        streams.map_err(|error| Failure::connect(&error))
+        (0..count).map(|number| self.producer(topic, number)).collect()
     }
 
-    /// A connection of a consumer in a group that has read nothing.
-    pub(super) fn consumer(&self, topic: &TopicName) -> Result<TcpStream, Failure> {
-        self.consumer_of(&new_group()?, topic)
+    fn producer(&self, topic: &TopicName, number: u32) -> Result<TcpStream, Failure> {
+        raw::produce(&self.addr, topic, self.partition(number))
+            .map_err(|error| Failure::connect(&error))
     }
 
-    /// A connection of a consumer that is sent only what is stored from now on.
+    /// The connection of consumer `number`, in a group that has read nothing.
+    pub(super) fn consumer(&self, topic: &TopicName, number: u32) -> Result<TcpStream, Failure> {
+        self.consumer_of(&new_group()?, topic, self.partition(number))
+    }
+
+    /// A connection of a consumer that is sent only what is stored in the first partition from now on.
     pub(super) fn consumer_at_end(&self, topic: &TopicName) -> Result<TcpStream, Failure> {
-        let group = new_group()?;
+        let (group, partition) = (new_group()?, self.partition(0));
         runtime::block_on(async {
             // The broker lowers it to the next offset that it will give.
-            client::commit(&self.addr, &group, topic, PARTITION, Offset::MAX)
+            client::commit(&self.addr, &group, topic, partition, Offset::MAX)
                 .await
                 .map_err(|error| Failure::commit(&error))
         })?;
-        self.consumer_of(&group, topic)
+        self.consumer_of(&group, topic, partition)
     }
 
-    fn consumer_of(&self, group: &GroupName, topic: &TopicName) -> Result<TcpStream, Failure> {
-        raw::consume(&self.addr, group, topic, PARTITION).map_err(|error| Failure::connect(&error))
+    fn consumer_of(
+        &self,
+        group: &GroupName,
+        topic: &TopicName,
+        partition: PartitionId,
+    ) -> Result<TcpStream, Failure> {
+        raw::consume(&self.addr, group, topic, partition).map_err(|error| Failure::connect(&error))
     }
 
-    /// Stores a frame more, and tells how many records were there before.
-    pub(super) fn touch(&self, topic: &TopicName, shape: Shape) -> Result<u64, Failure> {
+    /// Stores a frame more in the partition of connection `number`, and tells how many records were there before.
+    pub(super) fn touch(
+        &self,
+        topic: &TopicName,
+        number: u32,
+        shape: Shape,
+    ) -> Result<u64, Failure> {
         use std::io::{Read as _, Write as _};
         let (frame, _) = shape.chunk(1)?;
         let mut ack = [0; ACK_LEN];
-        for stream in &mut self.producers(topic, 1)? {
-            super::link::be_patient(stream)?;
-            let exchanged = stream.write_all(&frame).and_then(|()| stream.read_exact(&mut ack));
-            exchanged.map_err(|error| super::link::broken(&error, "no frame"))?;
-        }
+        let mut stream = self.producer(topic, number)?;
+        super::link::be_patient(&stream)?;
+        let exchanged = stream.write_all(&frame).and_then(|()| stream.read_exact(&mut ack));
+        exchanged.map_err(|error| super::link::broken(&error, "no frame"))?;
         let mut acks = raw::Acks::default();
         acks.add(&ack);
         match acks.last {
@@ -129,22 +166,33 @@ impl Target {
         }
     }
 
-    /// Fills the topic up to so many frames; tells how many it stored.
+    /// Fills each of the partitions that `connections` connections use up to so many frames; tells how many it stored
+    /// in all.
     pub(super) fn fill(
         &self,
         topic: &TopicName,
         shape: Shape,
+        connections: u32,
         frames: u64,
         progress: &Progress,
     ) -> Result<u64, Failure> {
-        let records = self.touch(topic, shape)? + u64::from(shape.batch);
-        let missing = shape.frames_for(shape.records_in(frames).saturating_sub(records));
-        if missing > 0 {
-            let load = Load { shape, window: None, until: Until::Frames(missing) };
-            produce::run(&self.producers(topic, 1)?, &load, progress)?;
+        let mut filled = 0;
+        for number in 0..connections.min(self.partitions) {
+            let records = self.touch(topic, number, shape)? + u64::from(shape.batch);
+            let missing = shape.frames_for(shape.records_in(frames).saturating_sub(records));
+            if missing > 0 {
+                let load = Load { shape, window: None, until: Until::Frames(missing) };
+                produce::run(&[self.producer(topic, number)?], &load, progress)?;
+            }
+            filled += missing;
         }
-        Ok(missing)
+        Ok(filled)
     }
+}
+
+/// The setting of a broker that makes topics with so many partitions.
+pub(super) fn partitions_setting(partitions: u32) -> String {
+    format!("topics.default_partitions={partitions}")
 }
 
 /// A group that nobody has used.

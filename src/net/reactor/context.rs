@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use super::gather::Gather;
 use super::inbox::{Inbox, Key};
+use super::waiting::Spares;
 use super::worker::Job;
 use crate::broker::{Broker, Wake};
 use crate::metrics::Metrics;
@@ -34,8 +35,14 @@ pub(super) struct Context {
     pub(super) inbox: Arc<Inbox>,
     /// The inbox again, as what partitions know of it.
     pub(super) wake: Arc<dyn Wake>,
+    /// And as what the memory budget knows of it.
+    pub(super) memory_wake: Arc<dyn Wake>,
     /// What sockets are read into, and what is to be written of it.
     pub(super) gather: Gather,
+    /// Buffers for acks that wait for the disk.
+    pub(super) spares: Spares,
+    /// The time, as of the last events or the last run that was appended.
+    pub(super) now: Instant,
     /// What is read and dropped goes here.
     pub(super) scratch: Vec<u8>,
     /// Sessions that hold memory for a large frame, when to look at them again, and their progress so far.

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::inbox::Key;
-use crate::broker::Partition;
+use crate::broker::{AppendError, Appended, Partition};
 use crate::net::connection::acks;
 use crate::record::{Frames, Run};
 
@@ -83,20 +83,34 @@ impl Gather {
         self.records += run.records;
     }
 
-    /// Appends what is there and gives each connection's acks to `answer`.
-    pub(super) fn flush(&mut self, mut answer: impl FnMut(Key, &[u8])) {
-        let Some(partition) = self.partition.take() else { return };
+    /// Appends what is there and gives each connection's acks to `answer`, which is told whether they are due. False if
+    /// there was nothing.
+    pub(super) fn flush(&mut self, mut answer: impl FnMut(Key, &[u8], bool)) -> bool {
+        let Some(partition) = self.partition.take() else { return false };
         let bytes = &mut self.buf[..self.len];
-        let stored = partition.append(&mut Run::joined(bytes, self.frames, self.records)).is_ok();
+        let appended = partition.append(&mut Run::joined(bytes, self.frames, self.records));
+        let (stored, due) = outcome(&partition, &appended);
         let mut rest = &self.buf[..self.len];
         for Part { key, len } in self.parts.drain(..) {
             let (part, behind) = rest.split_at(len);
             rest = behind;
             self.acks.clear();
             acks(Frames::new(part), stored, &mut self.acks);
-            answer(key, &self.acks);
+            answer(key, &self.acks, due);
         }
         (self.len, self.frames, self.records) = (0, 0, 0);
+        true
+    }
+}
+
+/// Whether a run is in the log, and whether its producers may be told already: a refusal is told at once.
+pub(super) fn outcome(
+    partition: &Partition,
+    appended: &Result<Appended, AppendError>,
+) -> (bool, bool) {
+    match appended {
+        Ok(run) => (true, partition.settled().covers(*run)),
+        Err(_) => (false, true),
     }
 }
 

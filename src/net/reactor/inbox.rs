@@ -52,12 +52,15 @@ pub(super) enum Message {
 #[derive(Debug, Default)]
 pub(super) struct Mail {
     pub(super) messages: Vec<Message>,
+    /// Sessions for which something has happened in their partition.
     pub(super) wakes: Vec<WaiterId>,
+    /// Sessions that may get memory now.
+    pub(super) memory: Vec<WaiterId>,
 }
 
 impl Mail {
     fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.wakes.is_empty()
+        self.messages.is_empty() && self.wakes.is_empty() && self.memory.is_empty()
     }
 }
 
@@ -113,5 +116,16 @@ impl Inbox {
 impl Wake for Inbox {
     fn wake(&self, waiter: WaiterId) {
         self.put(|mail| mail.wakes.push(waiter));
+    }
+}
+
+/// The inbox as what the memory budget knows of it: a session can wait for memory and for its partition at once, and must
+/// know which of them it was woken by.
+#[derive(Debug)]
+pub(super) struct MemoryWake(pub(super) Arc<Inbox>);
+
+impl Wake for MemoryWake {
+    fn wake(&self, waiter: WaiterId) {
+        self.0.put(|mail| mail.memory.push(waiter));
     }
 }

@@ -12,6 +12,7 @@ mod plane;
 mod receive;
 mod send;
 mod session;
+mod waiting;
 mod worker;
 
 use std::collections::VecDeque;
@@ -102,6 +103,7 @@ impl Reactor {
             {
                 tracing::error!(reactor = self.cx.reactor, %error, "waiting for events failed");
             }
+            self.cx.now = Instant::now();
             for event in &events {
                 self.event(event);
             }
@@ -175,6 +177,12 @@ impl Reactor {
             let key = Key(waiter.0);
             if let Some(session) = self.session(key) {
                 session.woken();
+                self.drive(key);
+            }
+        }
+        for waiter in mail.memory.drain(..) {
+            let key = Key(waiter.0);
+            if let Some(session) = self.session(key) {
                 session.memory();
                 self.drive(key);
             }
@@ -248,16 +256,20 @@ impl Reactor {
         self.queue(key);
     }
 
-    /// Writes what was gathered and sends the acks.
+    /// Writes what was gathered and sends the acks that are due.
     fn flush_gathered(&mut self) {
         let Self { sessions, cx, failed, .. } = self;
-        cx.gather.flush(|key, acks| {
+        let Context { gather, wake, spares, now, .. } = cx;
+        let appended = gather.flush(|key, acks, due| {
             if let Some(session) = sessions.get_mut(key.slot()).filter(|s| s.key == key)
-                && session.answer(acks).is_err()
+                && session.acknowledge(acks, due, wake, spares).is_err()
             {
                 failed.push(key);
             }
         });
+        if appended {
+            *now = Instant::now();
+        }
         while let Some(key) = self.failed.pop() {
             self.close(key, None);
         }
@@ -337,9 +349,11 @@ impl Reactor {
             let contended = self.cx.budget.is_contended();
             let Some(session) = self.session(key) else { continue };
             let progress = session.progress;
+            // One that is held by the disk cannot help it.
+            let held = session.held;
             if session.large.is_none() {
                 session.watched = false;
-            } else if contended && progress < before + receive::STALL_BYTES {
+            } else if contended && !held && progress < before + receive::STALL_BYTES {
                 self.close(key, Some(CloseReason::Stalled));
             } else {
                 self.cx.stalls.push_back((now + receive::STALL_TIME, key, progress));
@@ -351,8 +365,11 @@ impl Reactor {
     fn expire_lingers(&mut self) {
         let now = Instant::now();
         while let Some((_, key)) = self.cx.lingers.pop_front_if(|(at, _)| *at <= now) {
-            if let Some(Ending(reason)) = self.session(key).and_then(|session| session.closing) {
-                self.close(key, reason);
+            let Some(session) = self.session(key) else { continue };
+            match session.closing {
+                Some(Ending(reason)) if !session.out.is_empty() => self.close(key, reason),
+                // It has taken what it was sent. The rest waits for the disk.
+                _ => session.lingers = false,
             }
         }
     }
@@ -371,7 +388,8 @@ impl Reactor {
     fn finish(&mut self, key: Key) {
         for _ in 0..FINISH_TURNS {
             let Some(session) = self.session(key) else { return };
-            if !matches!(session.role, Role::Producer(_)) || !session.out.is_empty() {
+            let waits = !session.out.is_empty() || session.held;
+            if waits || !matches!(session.role, Role::Producer(_)) {
                 break;
             }
             // Whether or not it was told: the socket says when it is empty.
@@ -383,7 +401,7 @@ impl Reactor {
             }
         }
         match self.session(key) {
-            Some(session) if session.out.is_empty() => self.close(key, None),
+            Some(session) if session.owes_nothing() => self.close(key, None),
             Some(session) => session.closing = Some(Ending(None)),
             None => {}
         }

@@ -13,7 +13,8 @@ use slab::Slab;
 use super::acceptor::Acceptor;
 use super::context::{Context, SCRATCH};
 use super::gather::Gather;
-use super::inbox::{Inbox, Message};
+use super::inbox::{Inbox, MemoryWake, Message};
+use super::waiting::Spares;
 use super::worker::Workers;
 use super::{Reactor, WAKER};
 use crate::broker::{Broker, Wake};
@@ -150,7 +151,10 @@ impl DataPlane {
                     reads: reads.clone(),
                     inbox: Arc::clone(&inbox),
                     wake,
+                    memory_wake: Arc::new(MemoryWake(Arc::clone(&inbox))),
                     gather: Gather::new(),
+                    spares: Spares::default(),
+                    now: Instant::now(),
                     scratch: vec![0; SCRATCH],
                     stalls: std::collections::VecDeque::new(),
                     lingers: std::collections::VecDeque::new(),

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 
 use super::context::Context;
-use super::gather::Counts;
+use super::gather::{Counts, outcome};
 use super::session::{Ending, Role, Session, Verdict};
+use super::waiting::WAITING_MAX;
 use super::worker::{Job, Work};
 use crate::metrics::CloseReason;
 use crate::net::budget::Lease;
@@ -57,11 +58,12 @@ impl Session {
     /// Reads and acts until the socket is empty or the turn is over.
     pub(super) fn drive_input(&mut self, cx: &mut Context) -> Verdict {
         let goes_on = |session: &Self| {
-            let waits = session.awaits_memory || !session.out.is_empty() || session.is_opening();
+            let waits = session.awaits_memory || session.held || session.is_opening();
+            let waits = waits || !session.out.is_empty();
             !waits && session.closing.is_none() && (session.pending_new || session.readable)
         };
         for _ in 0..READS_PER_TURN {
-            if !goes_on(self) {
+            if !goes_on(self) || self.is_held(cx) {
                 break;
             }
             if !self.may_read(cx) {
@@ -80,6 +82,28 @@ impl Session {
         }
         let ends = self.closing.is_some() && self.out.is_empty();
         if ends || goes_on(self) { Verdict::Again } else { Verdict::Keep }
+    }
+
+    /// Whether nothing more may be read until a flush has ended: too much waits for the disk.
+    fn is_held(&mut self, cx: &Context) -> bool {
+        if !self.has_too_much_unflushed(cx) {
+            return false;
+        }
+        if self.await_flush(&cx.wake) && !self.has_too_much_unflushed(cx) {
+            return false;
+        }
+        cx.metrics.flush_waits.inc();
+        self.held = true;
+        true
+    }
+
+    fn has_too_much_unflushed(&self, cx: &Context) -> bool {
+        match &self.role {
+            Role::Producer(partition) => {
+                self.waiting.len() >= WAITING_MAX || partition.is_behind(cx.now)
+            }
+            _ => false,
+        }
     }
 
     fn is_opening(&self) -> bool {
@@ -165,10 +189,11 @@ impl Session {
             return Some(Verdict::Close(None));
         };
         self.progress += STALL_BYTES;
-        let stored = partition.append(&mut run).is_ok();
+        let appended = partition.append(&mut run);
+        let (stored, due) = outcome(partition, &appended);
         let mut answer = Vec::with_capacity(ACK_LEN);
         acks(run.iter(), stored, &mut answer);
-        self.answer(&answer).err()
+        self.acknowledge(&answer, due, &cx.wake, &mut cx.spares).err()
     }
 
     /// The peer sends no more: what it sent is answered, then the connection is closed.
@@ -223,7 +248,7 @@ impl Session {
         if needed <= PENDING_MAX {
             return;
         }
-        let Some(lease) = cx.budget.take_or_wait(needed, &cx.wake, self.waiter()) else {
+        let Some(lease) = cx.budget.take_or_wait(needed, &cx.memory_wake, self.waiter()) else {
             cx.metrics.receive_memory_waits.inc();
             self.awaits_memory = true;
             return;

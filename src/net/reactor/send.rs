@@ -74,13 +74,6 @@ impl Session {
         !matches!(partition.fetch(cursor, 1), Fetch::Tail)
     }
 
-    /// Something was appended: the partition has forgotten the waiter.
-    pub(super) fn woken(&mut self) {
-        if let Role::Consumer { parked, .. } = &mut self.role {
-            *parked = false;
-        }
-    }
-
     fn send(&mut self, cx: &Context) -> Sent {
         let mut left = BYTES_PER_TURN;
         while left > 0 {

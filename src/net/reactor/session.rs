@@ -11,7 +11,8 @@ use tracing::Span;
 use super::context::Context;
 use super::inbox::Key;
 use super::receive::Large;
-use crate::broker::{Cursor, Partition, WaiterId};
+use super::waiting::{Spares, WaitingAcks};
+use crate::broker::{Cursor, Partition, WaiterId, Wake};
 use crate::metrics::CloseReason;
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{Refused, Target};
@@ -25,7 +26,7 @@ const LINGER_TIME: Duration = Duration::from_secs(10);
 pub(super) enum Verdict {
     /// Write what was gathered, then go on with it.
     Flush,
-    /// Leave it: it waits for its socket, a partition or memory.
+    /// Leave it: it waits for its socket, its partition or memory.
     Keep,
     /// It has used up its turn and can go on: others first.
     Again,
@@ -75,6 +76,12 @@ pub(super) struct Session {
     pub(super) warm: u64,
     /// Not sent to until the page cache has what comes next.
     pub(super) warming: bool,
+    /// Acks that wait until the disk has their frames.
+    pub(super) waiting: WaitingAcks,
+    /// Its partition wakes it after the next flush.
+    pub(super) awaits_flush: bool,
+    /// Not read until a flush has ended.
+    pub(super) held: bool,
     /// Answers that the socket did not take, from `out_at` on.
     pub(super) out: Vec<u8>,
     pub(super) out_at: usize,
@@ -113,6 +120,9 @@ impl Session {
             awaits_memory: false,
             warm: 0,
             warming: false,
+            waiting: WaitingAcks::default(),
+            awaits_flush: false,
+            held: false,
             out: Vec::new(),
             out_at: 0,
             readable: true,
@@ -132,6 +142,9 @@ impl Session {
 
     /// Does all that can be done now, within a turn.
     pub(super) fn drive(&mut self, cx: &mut Context) -> Verdict {
+        if let Err(verdict) = self.release(&cx.wake, &mut cx.spares) {
+            return verdict;
+        }
         if let Err(verdict) = self.send_answers() {
             if self.closing.is_some() && !std::mem::replace(&mut self.lingers, true) {
                 cx.lingers.push_back((Instant::now() + LINGER_TIME, self.key));
@@ -139,7 +152,8 @@ impl Session {
             return verdict;
         }
         if let Some(Ending(reason)) = self.closing {
-            return Verdict::Close(reason);
+            // The last acks come with a flush, and this session is woken then.
+            return if self.owes_nothing() { Verdict::Close(reason) } else { Verdict::Keep };
         }
         match self.role {
             Role::Consumer { .. } => self.drive_consumer(cx),
@@ -189,6 +203,66 @@ impl Session {
         span
     }
 
+    /// Whether all answers are out.
+    pub(super) fn owes_nothing(&self) -> bool {
+        self.out.is_empty() && self.waiting.is_empty()
+    }
+
+    /// Answers frames: now if that is `due` and no earlier ack waits, else once the disk has them.
+    pub(super) fn acknowledge(
+        &mut self,
+        acks: &[u8],
+        due: bool,
+        wake: &Arc<dyn Wake>,
+        spares: &mut Spares,
+    ) -> Result<(), Verdict> {
+        if due && self.waiting.is_empty() {
+            return self.answer(acks);
+        }
+        self.waiting.push(acks, spares);
+        self.release(wake, spares)
+    }
+
+    /// Sends the waiting acks that are due, and sees to it that the session is woken for the others.
+    fn release(&mut self, wake: &Arc<dyn Wake>, spares: &mut Spares) -> Result<(), Verdict> {
+        while !self.waiting.is_empty() {
+            let Role::Producer(partition) = &self.role else { return Ok(()) };
+            let settled = partition.settled();
+            let mut waiting = std::mem::take(&mut self.waiting);
+            let due = waiting.due(settled);
+            let (sent, len) = (self.answer(due), due.len());
+            waiting.advance(len, spares);
+            self.waiting = waiting;
+            sent?;
+            if self.waiting.is_empty() || !self.await_flush(wake) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the session woken after the next flush, once. `true` if it must look again: what happened before is not told.
+    pub(super) fn await_flush(&mut self, wake: &Arc<dyn Wake>) -> bool {
+        let waiter = self.waiter();
+        match &self.role {
+            Role::Producer(partition) if !self.awaits_flush => {
+                partition.await_flush(wake, waiter);
+                self.awaits_flush = true;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Something has happened in the partition, which has forgotten the waiter.
+    pub(super) fn woken(&mut self) {
+        match &mut self.role {
+            Role::Consumer { parked, .. } => *parked = false,
+            Role::Producer(_) => (self.awaits_flush, self.held) = (false, false),
+            Role::Unknown | Role::Committed => {}
+        }
+    }
+
     /// Sends an answer, or as much of it as the socket takes; the rest is kept, and nothing is read until it is out.
     pub(super) fn answer(&mut self, bytes: &[u8]) -> Result<(), Verdict> {
         if !self.out.is_empty() {
@@ -233,8 +307,13 @@ impl Session {
         if let Role::Consumer { partition, parked: true, .. } = &self.role {
             partition.unpark(&cx.wake, waiter);
         }
+        if let Role::Producer(partition) = &self.role
+            && self.awaits_flush
+        {
+            partition.forget_flush(&cx.wake, waiter);
+        }
         if self.awaits_memory {
-            cx.budget.forget(&cx.wake, waiter);
+            cx.budget.forget(&cx.memory_wake, waiter);
         }
     }
 }

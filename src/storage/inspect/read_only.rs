@@ -53,6 +53,10 @@ impl Disk for ReadOnlyDisk {
     fn has_room_for(&self, files: u64) -> io::Result<()> {
         self.0.has_room_for(files)
     }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.0.free_bytes(path)
+    }
 }
 
 #[derive(Debug)]

@@ -11,7 +11,9 @@ use super::report::{Finding, Kind, State};
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
 use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Marked};
+use crate::storage::damage::Frames;
 use crate::storage::disk::{Disk, File, Open};
+use crate::storage::index::OffsetIndex;
 use crate::storage::recovery::{coverage, survey};
 use crate::storage::walk::{Offsets, Step, Walk};
 
@@ -169,10 +171,19 @@ impl View {
 
     /// No mark says how far it was flushed: its frames say where it ends.
     fn unmarked_part(&mut self, live: bool) -> io::Result<()> {
-        let found = survey(&*self.walked, self.files.base, self.len, OFFSET_MAX)?;
+        let no_index = OffsetIndex::none();
+        let frames = Frames {
+            file: &*self.walked,
+            index: &no_index,
+            base: self.files.base,
+            end: self.len,
+            next_offset: OFFSET_MAX,
+        };
+        let found = survey(&frames, Vec::new())?;
         self.next_offset = found.next_offset;
         if let Some(torn) = found.torn(self.len) {
-            self.end = torn.start;
+            (self.end, self.next_offset) = (torn.positions.start, torn.offsets.start);
+            let torn = torn.positions.clone();
             self.behind = if live { Behind::Unflushed(torn) } else { Behind::Torn(torn) };
         }
         self.trust_entries();

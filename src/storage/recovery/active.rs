@@ -5,14 +5,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{
-    Active, Build, Checksums, File, Mark, Marked, OffsetIndex, Offsets, Open, Recovery, Step, Walk,
-    build_sums, index_agrees, mark_found, mark_known, partial, segment, survey,
+    Active, Build, Checksums, File, Frames, Mark, Marked, OffsetIndex, Offsets, Open, Recovery,
+    Step, Survey, Walk, bad_blocks, build_sums, index_agrees, mark_found, mark_known, partial,
+    segment, survey,
 };
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
 use crate::storage::checksums::{BLOCK, Entry};
 use crate::storage::crc;
-use crate::storage::damage::BadRange;
 use crate::storage::index::{IndexEntry, IndexPolicy};
 
 /// How far the bytes behind the last flush are those that were written.
@@ -101,7 +101,7 @@ impl Recovery<'_> {
         } else {
             true
         };
-        let (index, found) = self.active_index(base, &*file, &mark, end, &fresh)?;
+        let (index, found) = self.active_index(base, &*file, &sums, &mark, end, &fresh)?;
         let tail = tail_of(&*file, end)?;
         let segment = self.segment(base, file, index, end, next_offset, false);
         mark_found(&segment, Some(&sums), &found);
@@ -116,8 +116,7 @@ impl Recovery<'_> {
             // Nothing more is written into a block whose bytes are not known.
             sums.put_bad(rot.start / BLOCK);
             let (at_ns, partial) = (self.env.clock.now_ns(), partial(end, tail));
-            sums.mark(Mark { position: end, next_offset, at_ns, partial });
-            sums.sync()?;
+            sums.sync_with(Mark { position: end, next_offset, at_ns, partial })?;
             flushed = end;
         }
         let (sums, rolls) = (Some(sums), covered.rot.is_some());
@@ -138,13 +137,18 @@ impl Recovery<'_> {
             segment = %self.path(base, segment::WAL).display(), len, flushed = mark.position,
             "the file is shorter than was flushed; records are lost"
         );
-        let found = survey(&*file, base, len, mark.next_offset)?;
+        let (no_index, next_offset) = (OffsetIndex::none(), mark.next_offset);
+        let frames = Frames { file: &*file, index: &no_index, base, end: len, next_offset };
+        let bad = bad_blocks(&*file, Some(&sums), Some(&mark))?;
+        // What is gone is bad as well: of that, the rest of the last block.
+        let bad: Vec<_> = bad.into_iter().filter(|bad| bad.end <= len).collect();
+        let found = survey(&frames, bad)?;
         let index = self.index_of(base, &found.entries, len)?;
         let segment = self.segment(base, file, index, len, found.next_offset, false);
         if found.bad.is_empty() {
             self.env.metrics.segments_damaged.inc();
         }
-        mark_found(&segment, Some(&sums), &found.bad);
+        mark_found(&segment, Some(&sums), &found);
         mark_known(&segment, &sums, len);
         let (next_offset, flushed) = (mark.next_offset, len);
         let (sums, rolls) = (Some(sums), true);
@@ -153,13 +157,15 @@ impl Recovery<'_> {
 
     /// Takes over a log without checksums. Bytes at its end that are no frames are cut; damage before good frames is kept.
     fn adopt(&self, base: Offset, file: Arc<dyn File>, len: u64) -> io::Result<Active> {
-        let mut found = survey(&*file, base, len, OFFSET_MAX)?;
+        let (no_index, next_offset) = (OffsetIndex::none(), OFFSET_MAX);
+        let frames = Frames { file: &*file, index: &no_index, base, end: len, next_offset };
+        let mut found = survey(&frames, Vec::new())?;
         let mut end = len;
         let mut whole = true;
-        if let Some(torn) = found.torn(len) {
+        if let Some(torn) = found.torn(len).cloned() {
             found.bad.pop();
-            end = torn.start;
-            whole = self.cut_tail(base, &*file, torn, "not whole frames")?;
+            (end, found.next_offset) = (torn.positions.start, torn.offsets.start);
+            whole = self.cut_tail(base, &*file, torn.positions, "not whole frames")?;
         }
         let index = self.index_of(base, &found.entries, end)?;
         let build = Build {
@@ -176,7 +182,7 @@ impl Recovery<'_> {
         let flushed = if sums.is_some() { end } else { 0 };
         let next_offset = found.next_offset;
         let segment = self.segment(base, file, index, end, next_offset, false);
-        mark_found(&segment, None, &found.bad);
+        mark_found(&segment, None, &found);
         Ok(Active { segment, sums, tail, next_offset, flushed, whole, rolls: false })
     }
 
@@ -209,31 +215,34 @@ impl Recovery<'_> {
         &self,
         base: Offset,
         file: &dyn File,
+        sums: &Checksums,
         mark: &Mark,
         end: u64,
         fresh: &[IndexEntry],
-    ) -> io::Result<(OffsetIndex, Vec<BadRange>)> {
+    ) -> io::Result<(OffsetIndex, Survey)> {
         let (disk, idx) = (&*self.env.disk, self.path(base, segment::IDX));
-        let mut bad = Vec::new();
+        let mut walked = Survey::default();
         let mut index = OffsetIndex::open_active(disk, &idx, end, self.options.segment_bytes)?;
         index.truncate(index.count_before(mark.position));
         let agrees = index_agrees(file, &index, base, mark.position)?;
         // Its last frames may have been taken out: then the next record's offset is further on.
         if agrees.is_none_or(|next_offset| next_offset > mark.next_offset) {
-            let found = survey(file, base, mark.position, mark.next_offset)?;
-            bad = found.bad;
+            let (end, next_offset) = (mark.position, mark.next_offset);
+            let frames = Frames { file, index: &index, base, end, next_offset };
+            let found = survey(&frames, bad_blocks(file, Some(sums), Some(mark))?)?;
             drop(index);
             index = if self.replace_index(base, &found.entries)? {
                 OffsetIndex::open_active(disk, &idx, end, self.options.segment_bytes)?
             } else {
                 OffsetIndex::none()
             };
+            walked = found;
         }
         let mut policy = IndexPolicy::after(&index);
         for entry in fresh.iter().filter(|entry| policy.wants(entry.position)) {
             index.push(*entry);
         }
-        Ok((index, bad))
+        Ok((index, walked))
     }
 }
 

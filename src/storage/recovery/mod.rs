@@ -20,11 +20,13 @@ mod survey;
 mod torn;
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::checksums::{BLOCK, Checksums, Mark, Marked};
-use super::damage::BadRange;
+use super::compare::compare;
+use super::damage::Frames;
 use super::disk::{File, Open};
 use super::error::OpenError;
 use super::index::{self, COVERAGE_BYTES, IndexEntry, OffsetIndex};
@@ -36,7 +38,7 @@ use crate::model::Offset;
 
 pub(super) use active::coverage;
 pub(super) use sums::{Build, build as build_sums};
-pub(super) use survey::survey;
+pub(super) use survey::{Survey, survey};
 pub(super) use torn::{TORN, keep};
 
 /// The segments of a log.
@@ -140,13 +142,8 @@ impl Recovery<'_> {
         if let Some(sums) = before.sums.as_ref().filter(|_| !before.rolls) {
             let (position, next_offset) = (before.segment.end(), before.next_offset);
             let at_ns = self.env.clock.now_ns();
-            sums.mark(Mark {
-                position,
-                next_offset,
-                at_ns,
-                partial: partial(position, before.tail),
-            });
-            sums.sync()?;
+            let partial = partial(position, before.tail);
+            sums.sync_with(Mark { position, next_offset, at_ns, partial })?;
             sums.seal(position)?;
         }
         let wal = self.path(base, segment::WAL);
@@ -206,6 +203,18 @@ impl Recovery<'_> {
     }
 }
 
+/// The blocks of what was flushed that are not what they were.
+fn bad_blocks(
+    file: &dyn File,
+    sums: Option<&Checksums>,
+    mark: Option<&Mark>,
+) -> io::Result<Vec<Range<u64>>> {
+    match (sums, mark) {
+        (Some(sums), Some(mark)) => Ok(compare(file, sums, 0, mark, |_, _| Ok(()))?.bad),
+        _ => Ok(Vec::new()),
+    }
+}
+
 /// Keeps readers from what was found damaged at some time before.
 fn mark_known(segment: &Segment, sums: &Checksums, end: u64) {
     for bad in sums.known_bad(end) {
@@ -213,13 +222,12 @@ fn mark_known(segment: &Segment, sums: &Checksums, end: u64) {
     }
 }
 
-/// Keeps readers from what walking the frames has found, now and after every start to come.
-fn mark_found(segment: &Segment, sums: Option<&Checksums>, found: &[BadRange]) {
-    for bad in found {
-        segment.meet_damage(bad.positions.start);
-        if let Some(sums) = sums {
-            sums.put_bad(bad.positions.start / BLOCK);
-        }
+/// Keeps readers from what walking the frames has found, now and, where there are checksums, after every start to come.
+fn mark_found(segment: &Segment, sums: Option<&Checksums>, found: &Survey) {
+    found.bad.iter().for_each(|bad| segment.mark_bad(bad));
+    if let Some(sums) = sums {
+        let blocks = found.blocks.iter().flat_map(|bad| bad.start / BLOCK..bad.end.div_ceil(BLOCK));
+        blocks.for_each(|block| sums.put_bad(block));
     }
 }
 

@@ -4,11 +4,18 @@ use std::io;
 use std::sync::Arc;
 
 use super::{
-    File, Marked, OffsetIndex, Open, Recovery, Segment, index, index_agrees, mark_found,
-    mark_known, segment, survey,
+    Checksums, File, Frames, Mark, Marked, OffsetIndex, Open, Recovery, Segment, Survey,
+    bad_blocks, index, index_agrees, mark_found, mark_known, segment, survey,
 };
 use crate::model::Offset;
 use crate::storage::damage::BadRange;
+
+/// What the checksums say, if there are some, and where the next segment begins.
+struct Known<'a> {
+    sums: Option<&'a Checksums>,
+    mark: Option<&'a Mark>,
+    next_base: Offset,
+}
 
 impl Recovery<'_> {
     /// A sealed segment is flushed whole before its successor has a name. So it is taken as it is, if its length and the
@@ -22,8 +29,8 @@ impl Recovery<'_> {
             // The checksums are made anew in the background.
             Marked::Upto(_) | Marked::Damaged => None,
         });
-        let next_offset = mark.map_or(next_base, |mark| mark.next_offset).min(next_base);
-        let (segment, found) = self.sealed_frames(base, file, len, next_offset, next_base)?;
+        let known = Known { sums: sums.as_ref(), mark: mark.as_ref(), next_base };
+        let (segment, found) = self.sealed_frames(base, file, len, &known)?;
         mark_found(&segment, sums.as_ref(), &found);
         if let Some(mark) = mark.filter(|mark| mark.position != len) {
             self.tell_length(&segment, len, mark.position);
@@ -39,18 +46,26 @@ impl Recovery<'_> {
         base: Offset,
         file: Arc<dyn File>,
         len: u64,
-        known_next: Offset,
-        next_base: Offset,
-    ) -> io::Result<(Segment, Vec<BadRange>)> {
+        known: &Known<'_>,
+    ) -> io::Result<(Segment, Survey)> {
+        let next_base = known.next_base;
         let idx = self.path(base, segment::IDX);
         if let Ok(index) = OffsetIndex::open_sealed(&*self.env.disk, &idx, len)
             && let Some(next_offset) = index_agrees(&*file, &index, base, len)?
             && next_offset <= next_base
         {
             self.tell_gap(base, next_offset, next_base);
-            return Ok((self.segment(base, file, index, len, next_offset, true), Vec::new()));
+            return Ok((
+                self.segment(base, file, index, len, next_offset, true),
+                Survey::default(),
+            ));
         }
-        let found = survey(&*file, base, len, known_next)?;
+        // Something is wrong: now every byte counts.
+        let bad = bad_blocks(&*file, known.sums, known.mark)?;
+        let next_offset = known.mark.map_or(next_base, |mark| mark.next_offset).min(next_base);
+        let no_index = OffsetIndex::none();
+        let frames = Frames { file: &*file, index: &no_index, base, end: len, next_offset };
+        let found = survey(&frames, bad)?;
         // A damaged segment comes here at every start; its index was made right at the first.
         let index = if index::holds(&*self.env.disk, &idx, &found.entries)
             || self.replace_index(base, &found.entries)?
@@ -63,7 +78,7 @@ impl Recovery<'_> {
             self.tell_gap(base, found.next_offset, next_base);
         }
         let segment = self.segment(base, file, index, len, found.next_offset, true);
-        Ok((segment, found.bad))
+        Ok((segment, found))
     }
 
     /// Somebody has changed the file.

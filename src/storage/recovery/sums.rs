@@ -55,10 +55,15 @@ pub(in crate::storage) fn build(
         sums.put_bad(bad.positions.start / BLOCK);
     }
     let (position, next_offset) = (what.end, what.next_offset);
-    sums.mark(Mark { position, next_offset, at_ns, partial: super::partial(position, tail) });
+    let partial = super::partial(position, tail);
+    sums.sync_with(Mark { position, next_offset, at_ns, partial })?;
+    // The confirmation too.
     sums.sync()?;
+    drop(sums);
     disk.rename(&temporary, &path)?;
     disk.sync_dir(what.dir)?;
     env.metrics.checksums_rebuilt.inc();
-    Ok((sums, tail))
+    // Under its name for good: that is asked for its length.
+    let sums = Checksums::open(disk, &path, what.base, what.segment_bytes, what.end)?;
+    Ok((sums.ok_or(io::ErrorKind::NotFound)?, tail))
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::ops::Range;
 
 use crate::model::Offset;
+use crate::record::HEADER_LEN;
 use crate::storage::damage::{BadRange, Frames};
-use crate::storage::disk::File;
 use crate::storage::index::{IndexEntry, IndexPolicy, OffsetIndex};
 use crate::storage::walk::{Offsets, Step, Walk};
 
@@ -14,54 +14,60 @@ use crate::storage::walk::{Offsets, Step, Walk};
 pub(in crate::storage) struct Survey {
     /// Entries of a whole index.
     pub(in crate::storage) entries: Vec<IndexEntry>,
-    /// What is no frame. A last one may reach the end.
+    /// What is no frame, or not what it was. A last one may reach the end.
     pub(in crate::storage) bad: Vec<BadRange>,
+    /// The ranges of bytes that were known to be bad.
+    pub(in crate::storage) blocks: Vec<Range<u64>>,
     /// Offset after the last frame.
     pub(in crate::storage) next_offset: Offset,
     /// Frames.
     pub(in crate::storage) frames: u64,
 }
 
-/// Walks `file` up to `end` and calls `visit` with each frame. `next_offset` is that after the last frame, or more.
-pub(in crate::storage) fn survey(
-    file: &dyn File,
-    base: Offset,
-    end: u64,
-    next_offset: Offset,
-) -> io::Result<Survey> {
-    let index = OffsetIndex::none();
-    let frames = Frames { file, index: &index, base, end, next_offset };
-    let mut found = Survey { next_offset: base, ..Survey::default() };
+/// Walks all frames, past those that touch `bad` ranges of bytes. The index of `frames` is not looked at.
+pub(in crate::storage) fn survey(frames: &Frames<'_>, bad: Vec<Range<u64>>) -> io::Result<Survey> {
+    let no_index = OffsetIndex::none();
+    let frames = Frames { index: &no_index, ..*frames };
+    let walk_from =
+        |position, first| Walk::new(frames.file, position..frames.end, first, Offsets::Growing);
+    let mut found = Survey { next_offset: frames.base, ..Survey::default() };
     let mut policy = IndexPolicy::default();
-    let mut walk = Walk::new(file, 0..end, base, Offsets::Growing);
+    let mut walk = walk_from(0, frames.base);
     loop {
-        match walk.next()? {
-            Step::Frame(position, header) => {
-                found.frames += 1;
-                if policy.wants(position) {
-                    found.entries.push(IndexEntry { offset: header.offset, position });
-                }
-            }
+        let (at, expected) = (walk.position(), walk.next_offset());
+        let (first, from) = match walk.next()? {
             Step::End => break,
-            Step::Damaged(_) => {
-                let (at, first) = (walk.position(), walk.next_offset());
-                let (behind, next) = frames.next_good(at, first, at + 1);
-                found.bad.push(BadRange { positions: at..behind, offsets: first..next });
-                if behind >= end {
-                    break;
+            Step::Damaged(_) => (expected, at + 1),
+            Step::Frame(_, header) => match touched(&bad, at..walk.position()) {
+                None => {
+                    found.frames += 1;
+                    if policy.wants(at) {
+                        found.entries.push(IndexEntry { offset: header.offset, position: at });
+                    }
+                    continue;
                 }
-                walk = Walk::new(file, behind..end, next, Offsets::Growing);
-            }
-        }
+                // A header among the bad bytes says nothing.
+                Some(bad) if bad.start < at + HEADER_LEN as u64 => (expected, bad.end),
+                Some(bad) => (header.offset, bad.end),
+            },
+        };
+        let (behind, next) = frames.next_good(at, first, from);
+        found.bad.push(BadRange { positions: at..behind, offsets: first..next });
+        walk = walk_from(behind, next);
     }
     found.next_offset = walk.next_offset();
+    found.blocks = bad;
     Ok(found)
 }
 
+/// The first of the ranges that has a byte in `frame`.
+fn touched(bad: &[Range<u64>], frame: Range<u64>) -> Option<Range<u64>> {
+    bad.iter().find(|bad| bad.start < frame.end && bad.end > frame.start).cloned()
+}
+
 impl Survey {
-    /// The bytes at the end that are no frames.
-    pub(in crate::storage) fn torn(&self, end: u64) -> Option<Range<u64>> {
-        let last = self.bad.last()?;
-        (last.positions.end == end).then(|| last.positions.clone())
+    /// What is no frame at the end.
+    pub(in crate::storage) fn torn(&self, end: u64) -> Option<&BadRange> {
+        self.bad.last().filter(|last| last.positions.end == end)
     }
 }

@@ -9,9 +9,9 @@ use super::report::{Action, Step};
 use super::sums::NewSums;
 use crate::model::Offset;
 use crate::storage::checksums::Checksums;
-use crate::storage::damage::BadRange;
+use crate::storage::damage::{BadRange, Frames};
 use crate::storage::disk::{Disk, File, Open};
-use crate::storage::index::{self, IndexEntry};
+use crate::storage::index::{self, IndexEntry, OffsetIndex};
 use crate::storage::inspect::{Examined, ReadOnlyDisk};
 use crate::storage::log::Environment;
 use crate::storage::recovery::{keep, survey};
@@ -182,7 +182,10 @@ impl<'a> Work<'a> {
     fn entries_of_rewritten(&self, disk: &dyn Disk, dir: &Path) -> io::Result<Vec<IndexEntry>> {
         let file = disk.open(&self.path(dir, segment::WAL), Open::Read)?;
         let base = self.segment.view.files.base;
-        Ok(survey(&*file, base, file.len()?, self.segment.report.next_offset)?.entries)
+        let (end, next_offset) = (file.len()?, self.segment.report.next_offset);
+        let index = &OffsetIndex::none();
+        let frames = Frames { file: &*file, index, base, end, next_offset };
+        Ok(survey(&frames, Vec::new())?.entries)
     }
 }
 

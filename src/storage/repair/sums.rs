@@ -52,8 +52,9 @@ impl NewSums<'_> {
             sums.put_bad(position / BLOCK);
         }
         let (position, next_offset, at_ns) = (self.end, self.next_offset, self.at_ns);
-        sums.mark(Mark { position, next_offset, at_ns, partial: last });
         sums.seal(self.end)?;
+        sums.sync_with(Mark { position, next_offset, at_ns, partial: last })?;
+        // The confirmation too.
         sums.sync()
     }
 

@@ -13,6 +13,8 @@ pub(super) struct Inode {
     durable: Vec<u8>,
     /// What happened since the last sync.
     writes: Vec<Write>,
+    /// The bytes at a sync that failed: what has not changed since counts as written, and is not on the platter.
+    lost: Option<Vec<u8>>,
     /// Where the file is mapped, these words are its bytes.
     pub(super) words: Option<Arc<[AtomicU64]>>,
 }
@@ -57,8 +59,37 @@ impl Inode {
 
     pub(super) fn sync(&mut self) {
         self.absorb();
-        self.durable.clone_from(&self.bytes);
         self.writes.clear();
+        let Some(lost) = &mut self.lost else {
+            self.durable.clone_from(&self.bytes);
+            return;
+        };
+        self.durable.resize(self.bytes.len(), 0);
+        for (at, (durable, &now)) in self.durable.iter_mut().zip(&self.bytes).enumerate() {
+            if lost.get(at) != Some(&now) {
+                *durable = now;
+            }
+        }
+        lost.clone_from(&self.bytes);
+    }
+
+    /// A sync that fails: the pages count as clean, and the platter does not have them.
+    pub(super) fn lose(&mut self) {
+        self.absorb();
+        self.writes.clear();
+        self.lost = Some(self.bytes.clone());
+    }
+
+    /// Reads clean pages from the platter again.
+    pub(super) fn forget(&mut self, range: std::ops::Range<usize>) {
+        let Some(lost) = &self.lost else { return };
+        assert!(self.words.is_none(), "pages that are mapped cannot be forgotten");
+        for at in range.start..range.end.min(self.bytes.len()) {
+            if lost.get(at) == Some(&self.bytes[at]) {
+                self.bytes[at] = self.durable.get(at).copied().unwrap_or(0);
+            }
+        }
+        self.lost = Some(self.bytes.clone());
     }
 
     /// The file as it is found after a power cut.

@@ -142,6 +142,10 @@ impl Disk for Retaining {
         self.disk.create_dir(path)
     }
 
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(path)
+    }
+
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         self.disk.list(path)
     }

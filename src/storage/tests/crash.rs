@@ -60,10 +60,10 @@ impl Life {
                     _ => self.append(),
                 }
             }
-            if self.seed.below(3) == 0 {
-                self.kill();
-            } else {
-                self.crash();
+            match self.seed.below(6) {
+                0 | 1 => self.kill(),
+                2 => self.fail_a_flush(),
+                _ => self.crash(),
             }
         }
     }
@@ -94,6 +94,20 @@ impl Life {
         self.after_restart();
     }
 
+    /// The disk refuses a flush, and has not got what it was to write. Memory says otherwise, and is not to be believed.
+    fn fail_a_flush(&mut self) {
+        self.disk.faults(|faults| faults.sync_error = true);
+        let failed = self.opened.log.flush().is_err();
+        self.disk.faults(|faults| faults.sync_error = false);
+        assert_eq!(self.opened.log.is_read_only(), failed);
+        if !failed {
+            self.flushed = self.bytes.len();
+        }
+        self.disk =
+            if self.seed.coin() { self.disk.kill() } else { self.disk.crash(&mut self.seed) };
+        self.reopen_after_loss();
+    }
+
     /// With [`Durability::Always`] nothing is shown that a power cut could take.
     fn after_restart(&mut self) {
         if self.options.durability == Durability::Always {
@@ -103,6 +117,10 @@ impl Life {
 
     fn crash(&mut self) {
         self.disk = self.disk.crash(&mut self.seed);
+        self.reopen_after_loss();
+    }
+
+    fn reopen_after_loss(&mut self) {
         self.opened = open_with(&self.disk, Path::new(DIR), self.options);
         let (found, end) = read_from(&self.opened.log, 0);
         assert_eq!(end, End::Tail, "a power cut leaves no damage that readers meet");

@@ -3,6 +3,7 @@
 use super::super::sim_disk::{Seeded, SimDisk};
 use super::*;
 use crate::model::limits::OFFSET_MAX;
+use crate::storage::OsDisk;
 
 /// A log with three records in it.
 fn three(disk: &SimDisk) -> (Opened, Vec<u8>) {
@@ -161,4 +162,40 @@ fn a_segment_past_the_last_offset_takes_nothing() {
     disk.put(&path(u64::MAX, "wal"), &[]);
     let Opened { log, .. } = open(&disk, 1 << 20);
     assert!(matches!(append(&log, record(b"x")), Err(AppendError::OffsetsExhausted(_))));
+}
+
+/// Somebody cuts a file that is mapped: touching the pages that are gone would end the process. Fault 9.
+#[test]
+fn mapped_files_that_are_cut_from_outside_end_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = |base: u64, extension| dir.path().join(format!("{base:020}.{extension}"));
+    let Opened { log, .. } = open_on(&OsDisk, dir.path(), 100_000);
+    let mut bytes = Vec::new();
+    let mut grow = |log: &Log, count: u8| {
+        for n in 0..count {
+            bytes.extend(append(log, frame(b"", &[n; 900], 1)).unwrap());
+        }
+        bytes.clone()
+    };
+    grow(&log, 150);
+    for (round, extension) in [(1, "idx"), (2, "sum"), (3, "sum")] {
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|found| found == extension) {
+                std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(0).unwrap();
+            }
+        }
+        assert_log_is(&log, &grow(&log, 50));
+        if round > 1 {
+            log.flush().unwrap();
+            assert_eq!(log.scrub(&mut |_| true).unwrap().damaged, 0);
+        }
+        assert_log_is(&log, &grow(&log, 50));
+    }
+    assert!(file(0, "sum").metadata().unwrap().len() > 512, "made anew");
+    log.close().unwrap();
+    drop(log);
+    let again = open_on(&OsDisk, dir.path(), 100_000);
+    assert_log_is(&again.log, &bytes);
+    assert_eq!(again.metrics.torn_bytes.get(), 0);
 }

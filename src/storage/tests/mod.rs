@@ -1,6 +1,7 @@
 //! Tests of the log as a whole, on a simulated disk where they can and on the real one where they must.
 
 mod backup;
+mod checksums;
 mod crash;
 mod dir_lock;
 mod faults;

@@ -1,73 +1,20 @@
-//! `docs/PROTOCOL.md` is true: its examples parse, a broker answers them as written, and its numbers are the code's.
+//! `docs/PROTOCOL.md` is true: its examples parse, a broker answers those of version 1.0 as written, those of version 1.1
+//! are written again as they were read, and its numbers are the code's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
+mod examples;
+#[path = "../support/mod.rs"]
 mod support;
+mod v1_1;
 
+use examples::{Example, Kind, Step, document, examples};
 use hermitmq::model::limits;
-use hermitmq::protocol::{ACK_LEN, Ack, COMMIT_ACK, Parsed, Request, parse};
+use hermitmq::protocol::{ACK_LEN, Ack, COMMIT_ACK, Parsed, Request, Status, parse};
 use hermitmq::record::{Check, FrameLimits, check};
-use support::{Broker, RawClient, frames_of, hex, scratch, unhex};
+use support::{Broker, RawClient, frames_of, hex, scratch};
 
-/// A line of an example.
-#[derive(Debug, Clone, PartialEq)]
-enum Step {
-    Send(Vec<u8>),
-    Receive(Vec<u8>),
-    Closed,
-}
-
-/// A fenced block `wire LABEL`: one conversation.
-#[derive(Debug)]
-struct Example {
-    label: String,
-    line: usize,
-    steps: Vec<Step>,
-}
-
-impl Example {
-    fn is_refused(&self) -> bool {
-        self.label.starts_with("refused")
-    }
-
-    fn sent(&self) -> Vec<u8> {
-        let sent = |step: &Step| if let Step::Send(bytes) = step { bytes.clone() } else { vec![] };
-        self.steps.iter().flat_map(sent).collect()
-    }
-
-    fn received(&self) -> Vec<u8> {
-        let got = |step: &Step| if let Step::Receive(b) = step { b.clone() } else { vec![] };
-        self.steps.iter().flat_map(got).collect()
-    }
-}
-
-fn document() -> String {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/PROTOCOL.md");
-    std::fs::read_to_string(path).unwrap()
-}
-
-fn examples(document: &str) -> Vec<Example> {
-    let mut out: Vec<Example> = Vec::new();
-    let mut inside = false;
-    for (index, line) in document.lines().enumerate() {
-        let line_number = index + 1;
-        if let Some(label) = line.strip_prefix("```wire ") {
-            out.push(Example { label: label.to_owned(), line: line_number, steps: Vec::new() });
-            inside = true;
-        } else if line.starts_with("```") {
-            inside = false;
-        } else if inside {
-            let text = line.split('#').next().unwrap().trim();
-            let step = match text.split_at(1) {
-                (">", bytes) => Step::Send(unhex(bytes)),
-                ("<", " closed") => Step::Closed,
-                ("<", bytes) => Step::Receive(unhex(bytes)),
-                _ => panic!("line {line_number}: {line}"),
-            };
-            out.last_mut().unwrap().steps.push(step);
-        }
-    }
-    out
-}
+/// What a broker is asked to answer.
+const BROKER_SPEAKS: &[Kind] = &[Kind::Wire];
 
 #[test]
 fn examples_are_read() {
@@ -78,17 +25,24 @@ fn examples_are_read() {
     assert_eq!(found[0].steps, [Step::Send(vec![1, 10]), Step::Closed]);
     assert_eq!(found[1].steps, [Step::Receive(vec![0])]);
     let all = examples(&document());
-    for label in ["produce", "consume", "commit", "refused"] {
-        assert!(all.iter().any(|example| example.label.starts_with(label)), "{label}");
+    let count = |kind, label: &str| {
+        all.iter().filter(|each| each.kind == kind && each.label.starts_with(label)).count()
+    };
+    for kind in [Kind::Wire, Kind::Wire11] {
+        for (label, least) in [("produce", 2), ("consume", 3), ("commit", 2), ("refused", 7)] {
+            assert!(count(kind, label) >= least, "{kind:?} {label}");
+        }
     }
-    assert!(all.iter().filter(|example| example.is_refused()).count() >= 8);
+    for label in ["handshake", "answer-to-handshake", "answer-to-frame", "control"] {
+        assert!(count(Kind::Message11, label) >= 1, "{label}");
+    }
 }
 
 #[test]
 fn examples_parse_as_what_they_are_called() {
     let limits = FrameLimits::incoming(limits::PAYLOAD_MB_DEFAULT << 20);
-    for example in examples(&document()) {
-        let Example { label, line, .. } = &example;
+    for example in examples(&document()).iter().filter(|each| each.kind == Kind::Wire) {
+        let Example { label, line, .. } = example;
         let place = format!("{label} in line {line}");
         let (sent, received) = (example.sent(), example.received());
         let ends_closed = example.steps.last() == Some(&Step::Closed);
@@ -129,10 +83,31 @@ fn examples_parse_as_what_they_are_called() {
 }
 
 #[test]
+fn statuses_are_those_of_the_code() {
+    let document = document();
+    for status in Status::ALL {
+        let class = match status {
+            Status::Ok => "",
+            transient if transient.is_transient() => "transient",
+            _ => "permanent",
+        };
+        let row = format!("| `0x{:02X}` | {} | {class}", status.code(), status.name());
+        assert!(document.contains(&row), "docs/PROTOCOL.md has no row {row}");
+    }
+    let rows = document.lines().filter(|line| line.starts_with("| `0x") && line.ends_with('|'));
+    let statuses =
+        rows.filter(|row| row.contains("| permanent |") || row.contains("| transient |"));
+    assert_eq!(statuses.count(), Status::ALL.len() - 1, "and no row without a status");
+}
+
+#[test]
 fn a_broker_answers_the_examples_as_written() {
     let (_dir, data) = scratch();
     let broker = Broker::start(&data);
     for example in examples(&document()) {
+        if !BROKER_SPEAKS.contains(&example.kind) {
+            continue;
+        }
         let place = format!("{} in line {}", example.label, example.line);
         let mut client = RawClient::connect(broker.addr());
         for step in &example.steps {
@@ -153,7 +128,7 @@ fn a_broker_answers_the_examples_as_written() {
 
 #[test]
 fn limits_are_those_of_the_code() {
-    let constants: [(&str, u64); 8] = [
+    let constants: [(&str, u64); 11] = [
         ("TOPIC_NAME_MAX", limits::TOPIC_NAME_MAX as u64),
         ("GROUP_NAME_MAX", limits::GROUP_NAME_MAX as u64),
         ("PARTITIONS_PER_TOPIC_MAX", limits::PARTITIONS_PER_TOPIC_MAX.into()),
@@ -161,6 +136,9 @@ fn limits_are_those_of_the_code() {
         ("PAYLOAD_MB_DEFAULT", limits::PAYLOAD_MB_DEFAULT.into()),
         ("PAYLOAD_MB_MAX", limits::PAYLOAD_MB_MAX.into()),
         ("RECORD_COUNT_MAX", limits::RECORD_COUNT_MAX.into()),
+        ("HANDSHAKE_FIELDS_BYTES_MAX", limits::HANDSHAKE_FIELDS_BYTES_MAX.into()),
+        ("TOKEN_BYTES_MAX", limits::TOKEN_BYTES_MAX as u64),
+        ("MESSAGE_BYTES_MAX", limits::MESSAGE_BYTES_MAX as u64),
         ("OFFSET_MAX", limits::OFFSET_MAX),
     ];
     let document = document();

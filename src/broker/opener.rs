@@ -1,0 +1,220 @@
+//! Opening and creating partitions, each as its topic is to be kept.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::catalog::{self, Found, partition_dir};
+use super::error::{BrokerError, PartitionError};
+use super::options::{Options, TopicOptions};
+use super::partition::{Partition, Shared};
+use crate::model::{PartitionId, TopicName, TopicPartition};
+use crate::storage::{Durability, Environment, Log, LogOptions, OpenError};
+
+/// Name of the topic that holds the committed offsets.
+const OFFSETS_TOPIC: &str = "__consumer_offsets";
+
+/// Files that a new partition keeps open: its log and its index.
+const FILES_PER_PARTITION: u64 = 2;
+
+pub(super) type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
+
+pub(super) type Topics = HashMap<TopicName, Partitions>;
+
+/// Counts what was opened and created.
+#[derive(Debug, Default)]
+pub(super) struct Created {
+    pub(super) partitions: usize,
+    /// The broker is closed: a topic created now would be flushed by nobody.
+    pub(super) closed: bool,
+}
+
+/// Opens partitions.
+#[derive(Debug)]
+pub(super) struct Opener {
+    pub(super) data_dir: PathBuf,
+    /// How a log is kept unless its topic says otherwise.
+    pub(super) log_options: LogOptions,
+    pub(super) env: Environment,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl Opener {
+    /// Opens every partition there is, and creates what is declared and missing. `declared` is checked first: a wrong
+    /// one stops the start before anything is touched.
+    pub(super) fn open_all(
+        &self,
+        declared: &[TopicOptions],
+        options: &Options,
+    ) -> Result<(Topics, Created), BrokerError> {
+        let found = catalog::discover(&*self.env.disk, &self.data_dir)
+            .map_err(|source| BrokerError::DataDir { path: self.data_dir.clone(), source })?;
+        for topic in declared {
+            check(topic, &found)?;
+        }
+        for name in &found.strangers {
+            tracing::info!(dir = name, "not a partition, left alone");
+        }
+        let settings = |name: &TopicName| declared.iter().find(|topic| topic.name == *name);
+        let mut topics = HashMap::new();
+        let mut created = Created::default();
+        for (name, ids) in found.topics {
+            let gap = ids.iter().enumerate().any(|(number, &id)| number != id as usize);
+            if gap {
+                tracing::warn!(topic = %name, partitions = ?ids, "partitions are missing; those there are served");
+            }
+            let log_options = self.log_options_of(&name, settings(&name));
+            let partitions = self.open(&name, ids.into_iter(), log_options, &mut created)?;
+            topics.insert(name, partitions);
+        }
+        for topic in declared {
+            self.declare(topic, options, &mut topics, &mut created)?;
+        }
+        Ok((topics, created))
+    }
+
+    /// Creates the partitions that a declared topic lacks.
+    fn declare(
+        &self,
+        topic: &TopicOptions,
+        options: &Options,
+        topics: &mut Topics,
+        created: &mut Created,
+    ) -> Result<(), BrokerError> {
+        let there = topics.get(&topic.name).and_then(BTreeMap::last_key_value);
+        // Those that are missing in between are left so: their records are somewhere else, perhaps.
+        let from = there.map_or(0, |(&last, _)| last + 1);
+        let default = if from == 0 { options.default_partitions } else { from };
+        let until = topic.partitions.unwrap_or(default);
+        if from < until {
+            let log_options = self.log_options_of(&topic.name, Some(topic));
+            let max = options.max_partitions;
+            let opened = self
+                .create_within(max, &topic.name, from..until, log_options, created)
+                .map_err(|source| BrokerError::Declared { topic: topic.name.clone(), source })?;
+            topics.entry(topic.name.clone()).or_default().extend(opened);
+            tracing::info!(topic = %topic.name, partitions = until, added = until - from, "topic created as declared");
+        }
+        Ok(())
+    }
+
+    fn log_options_of(&self, name: &TopicName, topic: Option<&TopicOptions>) -> LogOptions {
+        let declared = topic.and_then(|topic| topic.durability);
+        let durability = if name.is_reserved() {
+            // Losing the last commits in a power cut repeats records, which at-least-once allows; waiting for the disk at
+            // each commit would slow down everybody.
+            Durability::Interval
+        } else {
+            declared.unwrap_or(self.log_options.durability)
+        };
+        LogOptions { durability, ..self.log_options }
+    }
+
+    /// The topic of the committed offsets, created if it is missing.
+    pub(super) fn offsets_topic(
+        &self,
+        topics: &mut Topics,
+        created: &mut Created,
+    ) -> Result<Arc<Partition>, BrokerError> {
+        let missing = || BrokerError::DataDir {
+            path: self.data_dir.join(OFFSETS_TOPIC),
+            source: io::ErrorKind::NotFound.into(),
+        };
+        let topic = TopicName::parse(OFFSETS_TOPIC).map_err(|_| missing())?;
+        if topics.get(&topic).is_none_or(|partitions| !partitions.contains_key(&0)) {
+            let opened = self.create(&topic, 0..1, self.log_options_of(&topic, None), created)?;
+            topics.entry(topic.clone()).or_default().extend(opened);
+        }
+        topics
+            .get(&topic)
+            .and_then(|partitions| partitions.get(&0))
+            .map(Arc::clone)
+            .ok_or_else(missing)
+    }
+
+    /// Creates a topic that a client has named, unless the broker would hold more than `max` partitions then.
+    pub(super) fn create_on_demand(
+        &self,
+        topic: &TopicName,
+        partitions: u32,
+        max: u32,
+        created: &mut Created,
+    ) -> Result<Partitions, PartitionError> {
+        let log_options = self.log_options_of(topic, None);
+        self.create_within(max, topic, 0..partitions, log_options, created)
+    }
+
+    fn create_within(
+        &self,
+        max: u32,
+        topic: &TopicName,
+        ids: Range<PartitionId>,
+        log_options: LogOptions,
+        created: &mut Created,
+    ) -> Result<Partitions, PartitionError> {
+        let partitions = ids.end - ids.start;
+        if created.partitions + partitions as usize > max as usize {
+            return Err(PartitionError::LimitReached { partitions, max });
+        }
+        // Before anything is on the disk: what is there is opened at the next start, which must not run out.
+        self.env
+            .disk
+            .has_room_for(FILES_PER_PARTITION * u64::from(partitions))
+            .map_err(|source| OpenError { path: self.data_dir.clone(), source })?;
+        Ok(self.create(topic, ids, log_options, created)?)
+    }
+
+    fn create(
+        &self,
+        topic: &TopicName,
+        ids: Range<PartitionId>,
+        log_options: LogOptions,
+        created: &mut Created,
+    ) -> Result<Partitions, OpenError> {
+        let failed = |path: &Path, source| OpenError { path: path.to_owned(), source };
+        for partition in ids.clone() {
+            let name = TopicPartition { topic: topic.clone(), partition };
+            let dir = partition_dir(&self.data_dir, &name);
+            self.env.disk.create_dir(&dir).map_err(|source| failed(&dir, source))?;
+        }
+        self.env.disk.sync_dir(&self.data_dir).map_err(|source| failed(&self.data_dir, source))?;
+        self.open(topic, ids, log_options, created)
+    }
+
+    fn open(
+        &self,
+        topic: &TopicName,
+        ids: impl Iterator<Item = PartitionId>,
+        log_options: LogOptions,
+        created: &mut Created,
+    ) -> Result<Partitions, OpenError> {
+        let mut logs = Vec::new();
+        for partition in ids {
+            let name = TopicPartition { topic: topic.clone(), partition };
+            let dir = partition_dir(&self.data_dir, &name);
+            let log = Log::open(self.env.clone(), &dir, log_options)?;
+            logs.push((name, log));
+        }
+        // Counted, and queued for the flusher, only once all of them are open.
+        let opened = logs.into_iter().map(|(name, log)| {
+            let ordinal = created.partitions;
+            created.partitions += 1;
+            (name.partition, Partition::new(name, ordinal, log, Arc::clone(&self.shared)))
+        });
+        Ok(opened.collect())
+    }
+}
+
+/// Whether what is there can become what is declared.
+fn check(topic: &TopicOptions, found: &Found) -> Result<(), BrokerError> {
+    let last = found.topics.get(&topic.name).and_then(|ids| ids.last());
+    let there = last.map_or(0, |last| last + 1);
+    match topic.partitions {
+        Some(declared) if declared < there => {
+            Err(BrokerError::FewerPartitions { topic: topic.name.clone(), there, declared })
+        }
+        _ => Ok(()),
+    }
+}
