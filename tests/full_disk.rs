@@ -14,11 +14,11 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use hermitmq::record::wire;
+use hermitmq::record::{Frames, wire};
 use support::{
     Broker, COMMIT, CONSUME, INJECT_TOOLS, Journal, Load, Loss, Place, Plan, Random, RawClient,
-    Start, Tracer, VOLUME_TOOLS, Volume, frames_of, handshake, inject, inject_on, listing,
-    privileged, rounds, scratch_in_memory, wait_for,
+    Start, Tracer, VOLUME_TOOLS, Volume, handshake, inject, inject_on, listing, privileged, rounds,
+    scratch_in_memory, wait_for,
 };
 
 fn start(data: &Path, segment_mb: u64) -> Start {
@@ -79,6 +79,9 @@ fn a_full_disk_is_survived_without_a_restart() {
             refused += load.finish(&mut journal).refused;
             assert!(broker.is_running(), "{what}");
             journal.check(broker.addr(), &Loss::Nothing, &what);
+            for dir in ["orders_0", "events_1"] {
+                assert_nothing_half_written(&volume.data().join(dir), &what);
+            }
             ballast.remove();
             appends_work_again(&broker, &mut journal);
             journal.check(broker.addr(), &Loss::Nothing, &what);
@@ -173,8 +176,11 @@ fn a_start_without_a_single_block() {
 /// The `.wal` files of a partition hold frames and nothing else.
 fn assert_nothing_half_written(dir: &Path, what: &str) {
     for name in listing(dir).iter().filter(|name| name.contains(".wal")) {
-        let frames = frames_of(&fs::read(dir.join(name)).unwrap());
-        assert!(frames.len() < usize::MAX, "{what}: {name}");
+        let bytes = fs::read(dir.join(name)).unwrap();
+        let mut frames = Frames::new(&bytes);
+        frames.by_ref().for_each(drop);
+        let rest = frames.rest().len();
+        assert_eq!(rest, 0, "{what}: {name} ends in {rest} bytes that are no frame");
     }
 }
 
