@@ -23,6 +23,7 @@ mod log;
 mod mmap;
 mod options;
 mod os_disk;
+mod place;
 mod recovery;
 mod scrub;
 mod segment;
