@@ -28,8 +28,8 @@ fn producer(topic: &str, durability: Durability) -> Vec<u8> {
     handshake(topic, Role::Produce { durability })
 }
 
-fn group(name: &str) -> Option<GroupName> {
-    Some(GroupName::parse(name).unwrap())
+fn group(name: &str) -> GroupName {
+    GroupName::parse(name).unwrap()
 }
 
 /// A consumer that ends at the log end.
@@ -38,7 +38,7 @@ fn reader(topic: &str, group: Option<GroupName>, start: Start) -> Vec<u8> {
 }
 
 fn committer(topic: &str, name: &str) -> Vec<u8> {
-    handshake(topic, Role::Commit { group: group(name).unwrap() })
+    handshake(topic, Role::Commit { group: group(name) })
 }
 
 fn connect(addr: SocketAddr, handshake: &[u8]) -> RawClient {
@@ -282,10 +282,13 @@ fn a_consumer_begins_where_it_asks_to() {
     assert_eq!(from(None, Start::Timestamp(20)), (1, vec![1, 2, 3]));
     assert_eq!(from(None, Start::Timestamp(31)), (3, vec![3]));
     assert_eq!(from(None, Start::Timestamp(41)), (4, vec![]));
-    assert_eq!(from(group("new"), Start::Committed(Fallback::Latest)), (4, vec![]));
-    assert_eq!(from(group("new"), Start::Committed(Fallback::Earliest)), (0, vec![0, 1, 2, 3]));
+    assert_eq!(from(Some(group("new")), Start::Committed(Fallback::Latest)), (4, vec![]));
+    assert_eq!(
+        from(Some(group("new")), Start::Committed(Fallback::Earliest)),
+        (0, vec![0, 1, 2, 3])
+    );
     support::commit(addr, "old", "t", 0, 3);
-    assert_eq!(from(group("old"), Start::Committed(Fallback::Latest)), (3, vec![3]));
+    assert_eq!(from(Some(group("old")), Start::Committed(Fallback::Latest)), (3, vec![3]));
 }
 
 #[test]
@@ -323,7 +326,7 @@ fn a_consumer_commits_on_its_connection_also_after_the_end() {
     let committed = || open(addr, &committer("t", "g")).1;
     assert_eq!(committed(), NO_COMMIT);
     let (mut client, _) =
-        open(addr, &reader("t", group("g"), Start::Committed(Fallback::Earliest)));
+        open(addr, &reader("t", Some(group("g")), Start::Committed(Fallback::Earliest)));
     assert_eq!(support::frames_of(&client.read_to_end()).len(), 4);
     let mut commits = Vec::new();
     write_commit(2, &mut commits);
@@ -432,6 +435,48 @@ fn damage_is_told_whether_it_is_skipped_or_not() {
             assert_eq!((told.offset, behind.len()), (seen.len() as u64, 0));
         }
     }
+}
+
+#[test]
+fn a_group_whose_place_is_gone_is_told_where_it_goes_on() {
+    let (_dir, data) = scratch();
+    let small = || StartBroker::on(&data).env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1).run();
+    let broker = small();
+    let (mut client, _) = open(broker.addr(), &producer("t", Durability::Topic));
+    for number in 0..30u64 {
+        client.send(&frame(number, b"", &vec![b'x'; 100_000]));
+        assert_eq!(ok(&mut client, AnswerTo::Frame), number);
+    }
+    support::commit(broker.addr(), "g", "t", 0, 2);
+    broker.terminate();
+    let oldest = format!("{:020}.", 0);
+    let dir = data.join("t_0");
+    for name in support::listing(&dir).iter().filter(|name| name.starts_with(&oldest)) {
+        std::fs::remove_file(dir.join(name)).unwrap();
+    }
+    let broker = small();
+    let start = Start::Committed(Fallback::Latest);
+    let (mut client, first) = open(broker.addr(), &reader("t", Some(group("g")), start));
+    assert!(first > 2, "{first}");
+    let told = control(&mut client);
+    assert_eq!((told.status(), told.offset), (Some(Status::OffsetOutOfRange), first), "{told:?}");
+    let frames = support::frames_of(&client.read_to_end());
+    assert_eq!((frames[0].header.offset, frames.last().unwrap().header.offset), (first, 29));
+    let gone = refused(broker.addr(), &reader("t", None, Start::Offset(2)));
+    assert_eq!((gone.status(), gone.value), (Some(Status::OffsetOutOfRange), first));
+}
+
+#[test]
+fn a_position_inside_a_batch_is_answered_with_its_start() {
+    let (_dir, data) = scratch();
+    let broker = Broker::start(&data);
+    let (mut client, _) = open(broker.addr(), &producer("t", Durability::Topic));
+    let mut batch = frame(1, b"", b"a\nb\nc\n");
+    batch[25..29].copy_from_slice(&wire::u32_bytes(3));
+    client.send(&[frame(0, b"", b"x"), batch].concat());
+    assert_eq!((ok(&mut client, AnswerTo::Frame), ok(&mut client, AnswerTo::Frame)), (0, 1));
+    let got = read_all(broker.addr(), &reader("t", None, Start::Offset(3)));
+    assert_eq!(got, (1, vec![1]));
 }
 
 #[test]

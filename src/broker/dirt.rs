@@ -12,6 +12,8 @@ pub(super) struct Dirt {
     flushing: bool,
     /// What was appended during the flush is not to wait: somebody waits for it.
     hurried: bool,
+    /// The last flush was postponed.
+    postponed: bool,
     /// When the oldest record was appended that no flush has begun on.
     waiting: Option<Instant>,
     /// The same of those that the running flush covers.
@@ -55,7 +57,11 @@ impl Dirt {
     }
 
     /// Somebody waits for what was appended. If it is queued until later: until when, and it is queued until `now` instead.
+    /// Not what was postponed: it would be again, and again.
     pub(super) fn hurry(&mut self, now: Instant) -> Option<Instant> {
+        if self.postponed {
+            return None;
+        }
         self.hurried |= self.flushing;
         let later = self.queued.filter(|at| *at > now)?;
         self.queued = Some(now);
@@ -87,6 +93,7 @@ impl Dirt {
         self.flushing = false;
         self.covered = None;
         let hurried = std::mem::take(&mut self.hurried);
+        self.postponed = ended == Ended::Postponed;
         match ended {
             Ended::Durable => {}
             // It counts as new: the disk is not slow, and holding up producers would not give the broker a descriptor.
@@ -170,5 +177,9 @@ mod tests {
         dirt.add(at(start, 1), DELAY);
         assert_eq!(dirt.hurry(start), None, "the flush that runs comes first");
         assert_eq!(dirt.end(Ended::Durable, at(start, 2), DELAY), Some(at(start, 1)()));
+        assert!(dirt.begin(at(start, 1)()));
+        let due = Some(at(start, 3)() + DELAY);
+        assert_eq!(dirt.end(Ended::Postponed, at(start, 3), DELAY), due);
+        assert_eq!(dirt.hurry(start), None, "it would be postponed again, and again");
     }
 }

@@ -302,6 +302,36 @@ mod tests {
     }
 
     #[test]
+    fn a_handshake_of_version_1_1_is_taken_in_any_pieces_and_its_faults_are_told() {
+        let bytes = [&b"\x11\x00\x04\x01\x00\x01t"[..], &frame(b"a")].concat();
+        let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(feed(&pieces), (vec![b"a".to_vec()], None));
+        assert_eq!(feed(&[&bytes[..5]]), (vec![], Some(CloseReason::Truncated)));
+        assert_eq!(feed(&[b"\x11\xff\xff"]), (vec![], Some(CloseReason::Malformed)));
+        assert_eq!(feed(&[b"\x12\x00\x03\x20\x00\x00"]), (vec![], Some(CloseReason::Unsupported)));
+        let mut connection = Connection::new(LIMITS);
+        let mut bytes = [0x13, 0xff, 0xff];
+        let Action::Close(refusal) = connection.receive(&mut bytes).action else { panic!() };
+        assert!(connection.speaks_1_1() && refusal.status == crate::protocol::Status::Malformed);
+    }
+
+    #[test]
+    fn commits_come_in_portions() {
+        let mut bytes = b"\x13\x00\x08\x01\x00\x01t\x03\x00\x01g".to_vec();
+        let mut connection = Connection::new(LIMITS);
+        assert!(matches!(connection.receive(&mut bytes).action, Action::Open(_)));
+        connection.opened(Opened::Committer);
+        let mut sent = vec![0; COMMITS_PER_STEP * v1_1::COMMIT_LEN + 9];
+        let portion = sent.len() - 9;
+        let Step { consumed, action } = connection.receive(&mut sent);
+        let Action::Commit(commits) = action else { panic!() };
+        assert_eq!((commits.len(), consumed), (COMMITS_PER_STEP, portion));
+        let step = connection.receive(&mut sent[..5]);
+        assert!(matches!((step.consumed, step.action), (0, Action::Read { needed: 8 })));
+        assert_eq!(connection.end_of_input(5), Some(CloseReason::Truncated));
+    }
+
+    #[test]
     fn acks_follow_the_run() {
         let mut bytes = [frame(b"a"), frame(b"b")].concat();
         let mut run = Run::parse(&mut bytes, &LIMITS).unwrap();

@@ -209,6 +209,8 @@ impl Session {
             return Verdict::Close(reason);
         }
         self.draining = true;
+        // Of a frame that comes too late: others may need the memory.
+        self.large = None;
         self.readable = true;
         self.linger(cx);
         self.drain(reason, cx)
