@@ -36,11 +36,16 @@ fn numbered(number: u64) -> Vec<u8> {
     frame(number, b"", format!("record {number:08}").as_bytes())
 }
 
+/// Whether a call is about a segment of the topic, and not about what belongs to it.
+fn is_of_log(event: &Event, topic: &str) -> bool {
+    event.args.contains(&format!("/{topic}_0/")) && event.args.contains(".wal")
+}
+
 /// Follows the calls of a broker that holds one topic of frames of one length: how much was on the disk at each of its
 /// answers. Returns how many frames were acked, and how many were acked or sent before they were on the disk.
 fn answers_before_the_disk(events: &[Event], topic: &str) -> (u64, u64) {
     let len = numbered(0).len() as u64;
-    let of_topic = |event: &Event| event.args.contains(&format!("/{topic}_0/"));
+    let of_topic = |event: &Event| is_of_log(event, topic);
     let (mut written, mut durable, mut acked, mut too_early) = (0, 0, 0, 0);
     let mut begun = HashMap::new();
     for event in events {
@@ -132,7 +137,7 @@ fn producers_that_wait_for_each_ack_share_flushes() {
     let stored = drain(addr, "g", "careful", 0);
     assert_eq!(assert_offsets_follow(&stored, 0), PRODUCERS * FRAMES);
     let events = traced.kill();
-    let of_topic = |event: &&Event| event.args.contains("/careful_0/");
+    let of_topic = |event: &&Event| is_of_log(event, "careful");
     let flushes = events.iter().filter(of_topic).filter(|event| event.ends("fdatasync")).count();
     let acks = usize::try_from(PRODUCERS * FRAMES).unwrap();
     assert!(flushes > 0 && flushes < acks / 8, "{flushes} flushes for {acks} acks");
@@ -274,7 +279,7 @@ fn producers_of_a_slow_disk_are_held_up_while_it_catches_up() {
     let mut producer = RawClient::produce(traced.broker.addr(), "quick", 0);
     // Flushes of 600 ms, of which it may go on for 40 each.
     let flushes = |events: &[Event]| {
-        let of_topic = events.iter().filter(|event| event.args.contains("/quick_0/"));
+        let of_topic = events.iter().filter(|event| is_of_log(event, "quick"));
         of_topic.filter(|event| event.ends("fdatasync")).count()
     };
     let mut number = 0;
@@ -285,8 +290,7 @@ fn producers_of_a_slow_disk_are_held_up_while_it_catches_up() {
         }
     }
     let events = traced.kill();
-    let of_topic: Vec<&Event> =
-        events.iter().filter(|event| event.args.contains("/quick_0/")).collect();
+    let of_topic: Vec<&Event> = events.iter().filter(|event| is_of_log(event, "quick")).collect();
     let mut looked_at = 0;
     let mut begun: Option<f64> = None;
     let mut last_write = 0.0;
