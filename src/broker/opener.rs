@@ -10,8 +10,9 @@ use super::catalog::{self, Found, partition_dir};
 use super::error::{BrokerError, PartitionError};
 use super::options::{Options, TopicOptions};
 use super::partition::{Partition, Shared};
+use super::retention::{age_ns, bytes};
 use crate::model::{PartitionId, TopicName, TopicPartition};
-use crate::storage::{Durability, Environment, Log, LogOptions, OpenError};
+use crate::storage::{Durability, Environment, Log, LogOptions, OpenError, Retention};
 
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -109,7 +110,19 @@ impl Opener {
         } else {
             declared.unwrap_or(self.log_options.durability)
         };
-        LogOptions { durability, ..self.log_options }
+        let retention = if name.is_reserved() {
+            // The newest entry of each key counts, whatever its age.
+            Retention::default()
+        } else {
+            let default = self.log_options.retention;
+            let hours = topic.and_then(|topic| topic.retention_hours);
+            let mb = topic.and_then(|topic| topic.retention_mb);
+            Retention {
+                age_ns: hours.map_or(default.age_ns, age_ns),
+                bytes: mb.map_or(default.bytes, bytes),
+            }
+        };
+        LogOptions { durability, retention, ..self.log_options }
     }
 
     /// The topic of the committed offsets, created if it is missing.

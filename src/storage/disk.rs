@@ -37,7 +37,7 @@ pub trait Disk: Debug + Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
     /// Renames a file, replacing the target.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
+    /// Removes a file. It is no error if it is not there.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;

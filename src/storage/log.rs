@@ -1,5 +1,6 @@
 //! One partition's log: segments back to back, appended to at one end.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use super::durability::{Durability, OnCorruption};
 use super::error::{LocateError, OpenError};
 use super::file_slice::FileSlice;
 use super::recovery::{Recovered, Recovery};
+use super::retention::Retention;
 use super::segment::{self, Next, Segment};
 use super::writer::Writer;
 use crate::metrics::Metrics;
@@ -23,7 +25,7 @@ use crate::model::Offset;
 pub struct Environment {
     /// The file system.
     pub disk: Arc<dyn Disk>,
-    /// The wall clock: segments note when they were written.
+    /// The broker's time: segments note when they were written.
     pub clock: Arc<dyn Clock>,
     /// The instruments.
     pub metrics: Arc<Metrics>,
@@ -38,12 +40,14 @@ pub struct LogOptions {
     pub durability: Durability,
     /// What readers meet where the log is damaged.
     pub on_corruption: OnCorruption,
+    /// What is kept.
+    pub retention: Retention,
 }
 
 /// The log of one partition.
 ///
 /// Appends take the writer's lock; readers take none on their way through a segment, and the list's lock when they
-/// change segments. Lock order: `syncing`, `writer`, `segments`.
+/// change segments. Lock order: `doomed`, `syncing`, `writer`, `segments`.
 #[derive(Debug)]
 pub struct Log {
     pub(super) env: Environment,
@@ -62,6 +66,8 @@ pub struct Log {
     /// Held while flushing: segments become durable in order, and the system tells an error once, so whoever syncs next
     /// must know of it.
     pub(super) syncing: Mutex<()>,
+    /// Segments that are out of the list and whose files are to be removed, oldest first.
+    pub(super) doomed: Mutex<VecDeque<Arc<Segment>>>,
 }
 
 /// A reader's place in a log. See [`Log::fetch`].
@@ -69,6 +75,16 @@ pub struct Log {
 pub struct Cursor {
     segment: Arc<Segment>,
     position: u64,
+    moved: Option<Moved>,
+}
+
+/// A reader did not get the place it asked for, or not what came next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// Offset it was to get.
+    pub from: Offset,
+    /// Offset it goes on at.
+    pub to: Offset,
 }
 
 /// What a reader gets next.
@@ -102,6 +118,7 @@ impl Log {
             failed: AtomicBool::new(read_only),
             closed: AtomicBool::new(false),
             syncing: Mutex::new(()),
+            doomed: Mutex::default(),
         };
         if options.durability == Durability::Always && !read_only {
             // What an earlier process wrote and did not flush is not shown before it is durable. A failure makes the
@@ -161,7 +178,7 @@ impl Log {
         drop(segments);
         let segment = segment.ok_or(out_of_range)?;
         let position = segment.locate(offset)?;
-        Ok(Cursor { segment, position })
+        Ok(Cursor { segment, position, moved: None })
     }
 
     /// The next bytes for a reader, at most `max`, across as many records as they hold. Takes no lock within a segment.
@@ -217,10 +234,18 @@ impl Log {
     }
 
     fn next_segment(&self, cursor: &mut Cursor) -> bool {
-        match self.segment_after(cursor.segment.base_offset) {
-            Some(segment) => *cursor = Cursor { segment, position: 0 },
-            None => return false,
+        let Some(segment) = self.segment_after(cursor.segment.base_offset) else { return false };
+        let (from, to) = (cursor.segment.next_offset(), segment.base_offset);
+        let mut moved = cursor.moved;
+        if from < to && cursor.segment.is_deleted() {
+            self.env.metrics.readers_moved.inc();
+            tracing::warn!(
+                dir = %self.dir.display(), from, to,
+                "a reader was slower than retention: it goes on at the oldest record"
+            );
+            moved = Some(Moved { from, to });
         }
+        *cursor = Cursor { segment, position: 0, moved };
         true
     }
 
@@ -237,6 +262,11 @@ impl Log {
 }
 
 impl Cursor {
+    /// Where the reader was moved by [`Log::fetch`] because records were deleted, once for each time.
+    pub fn take_moved(&mut self) -> Option<Moved> {
+        self.moved.take()
+    }
+
     /// Moves on by bytes that were sent.
     pub fn advance(&mut self, bytes: u64) {
         self.position += bytes;

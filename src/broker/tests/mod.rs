@@ -5,6 +5,7 @@ mod bell;
 mod commits;
 mod declared;
 mod flushing;
+mod retention;
 mod slow_disk;
 mod space;
 mod topics;

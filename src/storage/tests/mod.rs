@@ -8,6 +8,7 @@ mod index;
 mod model;
 mod original;
 mod readers;
+mod retention;
 mod roll;
 mod sealed;
 mod torn;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use super::sim_disk::SimDisk;
 use super::{
     AppendError, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log, LogOptions,
-    ManualClock, OnCorruption, segment,
+    ManualClock, OnCorruption, Retention, segment,
 };
 use crate::metrics::Metrics;
 use crate::model::Offset;
@@ -64,6 +65,7 @@ fn options(segment_bytes: u64) -> LogOptions {
         segment_bytes,
         durability: Durability::Interval,
         on_corruption: OnCorruption::Disconnect,
+        retention: Retention::default(),
     }
 }
 
