@@ -5,12 +5,13 @@
 //! * [`Wake`]: how those who wait are told; implemented by the network layer.
 //! * [`Health`]: what is wrong now.
 //!
-//! Inside: `opener` (from the data directory and the declared topics to partitions), `dirt` and `flusher` (when what was
+//! Inside: `opener` (from the data directory, `catalog_file` and the declared topics to partitions), `dirt` and `flusher` (when what was
 //! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `offsets` and `restore` (committed offsets).
 
 #[expect(clippy::module_inception, reason = "the broker is the module's main type")]
 mod broker;
 mod catalog;
+mod catalog_file;
 mod dirt;
 mod error;
 mod flusher;

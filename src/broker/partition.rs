@@ -116,6 +116,11 @@ impl Partition {
         self.log.settled_end_offset()
     }
 
+    /// When its records count as stored.
+    pub fn durability(&self) -> Durability {
+        self.log.durability()
+    }
+
     /// Whether a failed flush has made the partition read-only.
     pub fn is_read_only(&self) -> bool {
         self.log.is_read_only()

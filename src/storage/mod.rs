@@ -33,6 +33,7 @@ pub(crate) mod sim_disk;
 mod tests;
 mod time;
 mod walk;
+mod whole_file;
 mod writer;
 
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -48,4 +49,5 @@ pub use os_disk::OsDisk;
 pub use retention::{Deleted, Retention, SegmentSize};
 pub use scrub::Scrubbed;
 pub use time::{GradualClock, load_time, save_time};
+pub use whole_file::{read_file, replace_file};
 pub use writer::Appended;

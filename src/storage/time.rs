@@ -8,7 +8,8 @@ use parking_lot::Mutex;
 
 use super::clock::Clock;
 use super::crc;
-use super::disk::{Disk, Open};
+use super::disk::Disk;
+use super::whole_file::{read_file, replace_file};
 
 /// While behind the wall clock, the broker's time gains on it one part in so many.
 const CATCH_UP: u64 = 4;
@@ -59,14 +60,8 @@ impl Clock for GradualClock {
 
 /// The time that was written down last; `None` if none was, or what is there is not it.
 pub fn load_time(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
-    let file = match disk.open(path, Open::Existing) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
-    // One byte more: a longer file is something else.
-    let mut bytes = [0; LINE_LEN + 1];
-    let read = file.read_full_at(&mut bytes, 0)?;
-    let text = std::str::from_utf8(&bytes[..read]).unwrap_or_default();
+    let Some(bytes) = read_file(disk, path)? else { return Ok(None) };
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
     let digits = text.get(..20).unwrap_or_default();
     let found = digits.parse().ok().filter(|&ns| text == line(ns));
     if found.is_none() {
@@ -80,12 +75,7 @@ pub fn load_time(disk: &dyn Disk, path: &Path) -> io::Result<Option<u64>> {
 
 /// Writes the time down, durably: the old one or the new one is there, whatever happens.
 pub fn save_time(disk: &dyn Disk, path: &Path, now_ns: u64) -> io::Result<()> {
-    let temporary = path.with_extension("tmp");
-    let file = disk.open(&temporary, Open::Truncate)?;
-    file.write_all_at(line(now_ns).as_bytes(), 0)?;
-    file.sync_data()?;
-    disk.rename(&temporary, path)?;
-    path.parent().map_or(Ok(()), |dir| disk.sync_dir(dir))
+    replace_file(disk, path, line(now_ns).as_bytes())
 }
 
 /// The time as it stands in the file, with a checksum: a flipped bit must not make everything old.
@@ -93,9 +83,6 @@ fn line(ns: u64) -> String {
     let digits = format!("{ns:020}");
     format!("{digits} {:08x}\n", crc::of(digits.as_bytes()))
 }
-
-/// Bytes of it.
-const LINE_LEN: usize = 30;
 
 #[cfg(test)]
 mod tests {
@@ -140,7 +127,7 @@ mod tests {
         save_time(&disk, path, 17 * YEAR).unwrap();
         assert_eq!(load_time(&disk, path).unwrap(), Some(17 * YEAR));
         let bytes = disk.read(path).unwrap();
-        assert_eq!(bytes.len(), LINE_LEN);
+        assert_eq!(bytes.len(), 30);
         for at in 0..bytes.len() {
             let mut flipped = bytes.clone();
             flipped[at] ^= 1;

@@ -2,6 +2,7 @@
 
 mod always;
 mod bell;
+mod catalog;
 mod commits;
 mod declared;
 mod flushing;
