@@ -278,7 +278,7 @@ fn producers_of_a_slow_disk_are_held_up_while_it_catches_up() {
         of_topic.filter(|event| event.ends("fdatasync")).count()
     };
     let mut number = 0;
-    while flushes(&traced.so_far()) < 5 {
+    while flushes(&traced.so_far()) < 9 {
         for _ in 0..10 {
             assert_eq!(producer.append(&numbered(number)), number);
             number += 1;

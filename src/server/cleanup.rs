@@ -1,4 +1,4 @@
-//! Deleting what is not kept any longer, in the background: after the start, and again and again.
+//! Deleting what is not kept any longer, in the background, again and again.
 
 use std::io;
 use std::sync::Arc;
@@ -21,14 +21,12 @@ impl Cleanup {
         let interval = Duration::from_secs(u64::from(options.cleanup_interval_min) * 60);
         let (stop, stopped) = channel::<()>();
         let thread = thread::Builder::new().name("cleanup".to_owned()).spawn(move || {
-            loop {
+            // Not at once: a start has enough to do.
+            while stopped.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
                 let deleted = broker.retain();
                 if deleted.segments > 0 {
                     let storage::Deleted { segments, bytes } = deleted;
                     tracing::info!(segments, bytes, "what is not kept any longer was deleted");
-                }
-                if stopped.recv_timeout(interval) != Err(RecvTimeoutError::Timeout) {
-                    return;
                 }
             }
         })?;
