@@ -14,7 +14,7 @@ use hermitmq::model::{GroupName, TopicName};
 use hermitmq::protocol::{Request, parse};
 use hermitmq::record::{FrameBuilder, FrameLimits, Run, scan};
 use hermitmq::storage::{
-    self, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, SystemClock,
+    self, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, Retention, SystemClock,
 };
 
 const LIMITS: FrameLimits = FrameLimits::STORED;
@@ -55,7 +55,8 @@ fn log(dir: &std::path::Path) -> Log {
     let (disk, clock) = (Arc::new(OsDisk), Arc::new(SystemClock));
     let env = Environment { disk, clock, metrics: Arc::new(Metrics::default()) };
     let (durability, on_corruption) = (Durability::Interval, OnCorruption::Disconnect);
-    let options = LogOptions { segment_bytes: SEGMENT, durability, on_corruption };
+    let retention = Retention::default();
+    let options = LogOptions { segment_bytes: SEGMENT, durability, on_corruption, retention };
     Log::open(env, dir, options).unwrap()
 }
 

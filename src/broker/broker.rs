@@ -15,10 +15,13 @@ use super::opener::{Created, Opener, Topics};
 use super::options::{Options, TopicOptions};
 use super::partition::{Partition, Shared};
 use super::restore;
+use super::retention::{self, Limits};
 use super::space::Space;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
-use crate::storage::{self, Clock, Disk, Environment, LogOptions, OpenError, Scrubbed};
+use crate::storage::{
+    self, Clock, Disk, Environment, GradualClock, LogOptions, OpenError, Retention, Scrubbed,
+};
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
 ///
@@ -33,6 +36,9 @@ pub struct Broker {
     table: OffsetTable,
     offsets_log: Arc<Partition>,
     flusher: Mutex<Option<Flusher>>,
+    /// What people see as the time; segments are dated by the broker's.
+    clock: Arc<dyn Clock>,
+    pub(super) retention: Limits,
 }
 
 /// What a broker is built from.
@@ -63,14 +69,27 @@ impl Broker {
             space: Space::new(storage.min_free_mb),
             metrics: Arc::clone(&metrics),
         });
+        let time_file = retention::time_file(&storage.data_dir);
+        let last_ns = storage::load_time(&*disk, &time_file)
+            .map_err(|source| BrokerError::DataDir { path: time_file.clone(), source })?;
+        let time = Arc::new(GradualClock::resume(Arc::clone(&clock), last_ns));
+        let retention = Limits {
+            total_bytes: retention::bytes(storage.max_total_mb),
+            time: Arc::clone(&time),
+            time_file,
+        };
         let opener = Opener {
             data_dir: storage.data_dir,
             log_options: LogOptions {
                 segment_bytes: u64::from(storage.max_segment_mb) * limits::MIB,
                 durability: storage.durability,
                 on_corruption: storage.on_corruption,
+                retention: Retention {
+                    age_ns: retention::age_ns(storage.retention_hours),
+                    bytes: retention::bytes(storage.retention_mb),
+                },
             },
-            env: Environment { disk, clock, metrics },
+            env: Environment { disk, clock: time, metrics },
             shared: Arc::clone(&shared),
         };
         let (mut topics, mut created) = opener.open_all(&declared, &options)?;
@@ -80,7 +99,7 @@ impl Broker {
         let end = |name: &TopicPartition| {
             Some(topics.get(&name.topic)?.get(&name.partition)?.end_offset())
         };
-        let now_ns = opener.env.clock.now_ns();
+        let now_ns = clock.now_ns();
         restore::clamp(&offsets_log, &table, &opener.env.metrics, now_ns, end);
         let flusher =
             Flusher::start(Arc::clone(&shared.flush_queue)).map_err(BrokerError::Thread)?;
@@ -92,7 +111,10 @@ impl Broker {
             table,
             offsets_log,
             flusher: Mutex::new(Some(flusher)),
+            clock,
+            retention,
         };
+        broker.save_time();
         broker.check_space();
         Ok(broker)
     }
@@ -134,10 +156,7 @@ impl Broker {
     /// Compares what was flushed of every partition with its checksums; damage is kept from readers. Reads all of the disk,
     /// as slowly as `pause` wants: it is told how many bytes are next, and ends the look by `false`, which is the error.
     pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> Result<Scrubbed, ScrubStopped> {
-        let topics = self.topics.read();
-        let partitions: Vec<_> =
-            topics.values().flat_map(BTreeMap::values).map(Arc::clone).collect();
-        drop(topics);
+        let partitions = self.partitions();
         let mut total = Scrubbed::default();
         for partition in partitions {
             match partition.scrub(pause) {
@@ -156,6 +175,15 @@ impl Broker {
         }
         self.metrics().scrubs.inc();
         Ok(total)
+    }
+
+    /// All partitions, the broker's own included.
+    pub(super) fn partitions(&self) -> Vec<Arc<Partition>> {
+        self.topics.read().values().flat_map(BTreeMap::values).map(Arc::clone).collect()
+    }
+
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.opener.env.disk
     }
 
     /// The instruments.
@@ -285,7 +313,7 @@ impl Broker {
     }
 
     fn store_commit(&self, key: OffsetKey, offset: Offset) -> Result<Offset, CommitError> {
-        self.table.store(&self.offsets_log, key, offset, self.opener.env.clock.now_ns())?;
+        self.table.store(&self.offsets_log, key, offset, self.clock.now_ns())?;
         self.opener.env.metrics.commits.inc();
         Ok(offset)
     }
@@ -294,8 +322,8 @@ impl Broker {
     pub fn close(&self) -> Result<(), CloseError> {
         self.create.lock().closed = true;
         self.flusher.lock().take();
-        let partitions: Vec<_> =
-            self.topics.read().values().flat_map(BTreeMap::values).map(Arc::clone).collect();
+        self.save_time();
+        let partitions = self.partitions();
         let mut errors = partitions.iter().filter_map(|partition| partition.close().err());
         match errors.next() {
             None => Ok(()),

@@ -14,6 +14,18 @@ pub enum BrokerError {
         /// What the operating system said.
         source: std::io::Error,
     },
+    /// The catalog is not one.
+    #[error(
+        "{} cannot be used: {why}. It says which topics there are and how each is kept; if it is moved away, every \
+         directory is taken for a topic that is kept as the configuration says",
+        path.display()
+    )]
+    Catalog {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A partition could not be opened.
     #[error("cannot open a partition: {0}")]
     Partition(#[from] OpenError),

@@ -5,12 +5,13 @@
 //! * [`Wake`]: how those who wait are told; implemented by the network layer.
 //! * [`Health`]: what is wrong now.
 //!
-//! Inside: `opener` (from the data directory and the declared topics to partitions), `dirt` and `flusher` (when what was
-//! appended becomes durable), `space` (when nothing is appended), `offsets` and `restore` (committed offsets).
+//! Inside: `opener` (from the data directory, `catalog_file` and the declared topics to partitions), `dirt` and `flusher` (when what was
+//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `offsets` and `restore` (committed offsets).
 
 #[expect(clippy::module_inception, reason = "the broker is the module's main type")]
 mod broker;
 mod catalog;
+mod catalog_file;
 mod dirt;
 mod error;
 mod flusher;
@@ -20,6 +21,7 @@ mod opener;
 mod options;
 mod partition;
 mod restore;
+mod retention;
 mod space;
 #[cfg(test)]
 mod tests;
@@ -33,7 +35,7 @@ pub use error::{
 pub use health::{Health, Problem};
 pub use offsets::OffsetKey;
 pub use options::{Options, TopicOptions};
-pub use partition::{Moved, Partition, Settled};
+pub use partition::{Partition, Settled};
 pub use wake::{WaiterId, Wake};
 
-pub use crate::storage::{Appended, Cursor, Fetch, LocateError};
+pub use crate::storage::{Appended, Cursor, Deleted, Fetch, LocateError, Moved};

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::catalog::{self, Found, partition_dir};
+use super::catalog_file::CatalogFile;
 use super::error::{BrokerError, PartitionError};
 use super::options::{Options, TopicOptions};
 use super::partition::{Partition, Shared};
+use super::retention::{age_ns, bytes};
 use crate::model::{PartitionId, TopicName, TopicPartition};
-use crate::storage::{Durability, Environment, Log, LogOptions, OpenError};
+use crate::storage::{Durability, Environment, Log, LogOptions, OpenError, Retention};
 
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -23,12 +25,14 @@ pub(super) type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
 
 pub(super) type Topics = HashMap<TopicName, Partitions>;
 
-/// Counts what was opened and created.
+/// Knows what was opened and created.
 #[derive(Debug, Default)]
 pub(super) struct Created {
     pub(super) partitions: usize,
     /// The broker is closed: a topic created now would be flushed by nobody.
     pub(super) closed: bool,
+    /// What is written down of the topics.
+    file: CatalogFile,
 }
 
 /// Opens partitions.
@@ -49,30 +53,67 @@ impl Opener {
         declared: &[TopicOptions],
         options: &Options,
     ) -> Result<(Topics, Created), BrokerError> {
-        let found = catalog::discover(&*self.env.disk, &self.data_dir)
+        let mut found = catalog::discover(&*self.env.disk, &self.data_dir)
             .map_err(|source| BrokerError::DataDir { path: self.data_dir.clone(), source })?;
+        let file = CatalogFile::load(&*self.env.disk, &self.data_dir)?;
         for topic in declared {
-            check(topic, &found)?;
+            check(topic, &found, &file)?;
         }
         for name in &found.strangers {
             tracing::info!(dir = name, "not a partition, left alone");
         }
-        let settings = |name: &TopicName| declared.iter().find(|topic| topic.name == *name);
+        for topic in file.topics() {
+            found.topics.entry(topic.name.clone()).or_default();
+        }
         let mut topics = HashMap::new();
-        let mut created = Created::default();
-        for (name, ids) in found.topics {
-            let gap = ids.iter().enumerate().any(|(number, &id)| number != id as usize);
-            if gap {
+        let mut created = Created { file, ..Created::default() };
+        for (name, mut ids) in found.topics {
+            let entry = created.file.get(&name).cloned();
+            self.make_missing(&name, entry.as_ref(), &mut ids)?;
+            let declared = declared.iter().find(|topic| topic.name == name);
+            let settings = declared.or(entry.as_ref());
+            let log_options = self.log_options_of(&name, settings);
+            let next = ids.last().map_or(0, |last| last + 1);
+            if ids.len() < next as usize {
                 tracing::warn!(topic = %name, partitions = ?ids, "partitions are missing; those there are served");
+            } else if !name.is_reserved() {
+                let named = || TopicOptions::named(name.clone());
+                let settings = settings.cloned().unwrap_or_else(named);
+                created.file.note(TopicOptions { partitions: Some(next), ..settings });
             }
-            let log_options = self.log_options_of(&name, settings(&name));
             let partitions = self.open(&name, ids.into_iter(), log_options, &mut created)?;
             topics.insert(name, partitions);
+        }
+        if let Err(error) = created.file.save(&*self.env.disk) {
+            tracing::warn!(%error, "the catalog is not written; the directories say which topics there are");
         }
         for topic in declared {
             self.declare(topic, options, &mut topics, &mut created)?;
         }
         Ok((topics, created))
+    }
+
+    /// Makes the directories of partitions that are written down and not there: the broker ended before it had made them,
+    /// or somebody has taken them away.
+    fn make_missing(
+        &self,
+        name: &TopicName,
+        entry: Option<&TopicOptions>,
+        ids: &mut Vec<PartitionId>,
+    ) -> Result<(), OpenError> {
+        let until = entry.and_then(|entry| entry.partitions).unwrap_or(0);
+        let missing: Vec<_> = (0..until).filter(|id| ids.binary_search(id).is_err()).collect();
+        if missing.is_empty() {
+            return Ok(());
+        }
+        tracing::warn!(
+            topic = %name, partitions = ?missing,
+            "directories of partitions that are in the catalog are missing; they are made anew, empty"
+        );
+        self.make_dirs(name, missing.iter().copied())?;
+        ids.extend(missing);
+        ids.sort_unstable();
+        Ok(())
     }
 
     /// Creates the partitions that a declared topic lacks.
@@ -89,11 +130,11 @@ impl Opener {
         let default = if from == 0 { options.default_partitions } else { from };
         let until = topic.partitions.unwrap_or(default);
         if from < until {
-            let log_options = self.log_options_of(&topic.name, Some(topic));
-            let max = options.max_partitions;
-            let opened = self
-                .create_within(max, &topic.name, from..until, log_options, created)
-                .map_err(|source| BrokerError::Declared { topic: topic.name.clone(), source })?;
+            let entry = TopicOptions { partitions: Some(until), ..topic.clone() };
+            let opened =
+                self.create_within(options.max_partitions, &entry, from..until, created).map_err(
+                    |source| BrokerError::Declared { topic: topic.name.clone(), source },
+                )?;
             topics.entry(topic.name.clone()).or_default().extend(opened);
             tracing::info!(topic = %topic.name, partitions = until, added = until - from, "topic created as declared");
         }
@@ -109,7 +150,19 @@ impl Opener {
         } else {
             declared.unwrap_or(self.log_options.durability)
         };
-        LogOptions { durability, ..self.log_options }
+        let retention = if name.is_reserved() {
+            // The newest entry of each key counts, whatever its age.
+            Retention::default()
+        } else {
+            let default = self.log_options.retention;
+            let hours = topic.and_then(|topic| topic.retention_hours);
+            let mb = topic.and_then(|topic| topic.retention_mb);
+            Retention {
+                age_ns: hours.map_or(default.age_ns, age_ns),
+                bytes: mb.map_or(default.bytes, bytes),
+            }
+        };
+        LogOptions { durability, retention, ..self.log_options }
     }
 
     /// The topic of the committed offsets, created if it is missing.
@@ -142,16 +195,16 @@ impl Opener {
         max: u32,
         created: &mut Created,
     ) -> Result<Partitions, PartitionError> {
-        let log_options = self.log_options_of(topic, None);
-        self.create_within(max, topic, 0..partitions, log_options, created)
+        let entry =
+            TopicOptions { partitions: Some(partitions), ..TopicOptions::named(topic.clone()) };
+        self.create_within(max, &entry, 0..partitions, created)
     }
 
     fn create_within(
         &self,
         max: u32,
-        topic: &TopicName,
+        topic: &TopicOptions,
         ids: Range<PartitionId>,
-        log_options: LogOptions,
         created: &mut Created,
     ) -> Result<Partitions, PartitionError> {
         let partitions = ids.end - ids.start;
@@ -163,7 +216,14 @@ impl Opener {
             .disk
             .has_room_for(FILES_PER_PARTITION * u64::from(partitions))
             .map_err(|source| OpenError { path: self.data_dir.clone(), source })?;
-        Ok(self.create(topic, ids, log_options, created)?)
+        if ids.start == 0 || created.file.get(&topic.name).is_some() {
+            // Before the directories: what is missing of them is made at the next start. A topic with gaps stays without
+            // an entry, and its gaps are left alone.
+            created.file.note(topic.clone());
+            created.file.save(&*self.env.disk)?;
+        }
+        let log_options = self.log_options_of(&topic.name, Some(topic));
+        Ok(self.create(&topic.name, ids, log_options, created)?)
     }
 
     fn create(
@@ -173,14 +233,22 @@ impl Opener {
         log_options: LogOptions,
         created: &mut Created,
     ) -> Result<Partitions, OpenError> {
+        self.make_dirs(topic, ids.clone())?;
+        self.open(topic, ids, log_options, created)
+    }
+
+    fn make_dirs(
+        &self,
+        topic: &TopicName,
+        ids: impl Iterator<Item = PartitionId>,
+    ) -> Result<(), OpenError> {
         let failed = |path: &Path, source| OpenError { path: path.to_owned(), source };
-        for partition in ids.clone() {
+        for partition in ids {
             let name = TopicPartition { topic: topic.clone(), partition };
             let dir = partition_dir(&self.data_dir, &name);
             self.env.disk.create_dir(&dir).map_err(|source| failed(&dir, source))?;
         }
-        self.env.disk.sync_dir(&self.data_dir).map_err(|source| failed(&self.data_dir, source))?;
-        self.open(topic, ids, log_options, created)
+        self.env.disk.sync_dir(&self.data_dir).map_err(|source| failed(&self.data_dir, source))
     }
 
     fn open(
@@ -208,9 +276,10 @@ impl Opener {
 }
 
 /// Whether what is there can become what is declared.
-fn check(topic: &TopicOptions, found: &Found) -> Result<(), BrokerError> {
+fn check(topic: &TopicOptions, found: &Found, file: &CatalogFile) -> Result<(), BrokerError> {
     let last = found.topics.get(&topic.name).and_then(|ids| ids.last());
-    let there = last.map_or(0, |last| last + 1);
+    let noted = file.get(&topic.name).and_then(|entry| entry.partitions);
+    let there = last.map_or(0, |last| last + 1).max(noted.unwrap_or(0));
     match topic.partitions {
         Some(declared) if declared < there => {
             Err(BrokerError::FewerPartitions { topic: topic.name.clone(), there, declared })

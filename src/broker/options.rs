@@ -40,12 +40,18 @@ pub struct TopicOptions {
     /// When its records count as stored.
     #[serde(default)]
     pub durability: Option<Durability>,
+    /// Age of its last record at which a segment is deleted, in hours; 0 for no limit by age.
+    #[serde(default)]
+    pub retention_hours: Option<u32>,
+    /// Of each partition so much is kept at least, in MiB; 0 for no limit by size.
+    #[serde(default)]
+    pub retention_mb: Option<u32>,
 }
 
 impl TopicOptions {
     /// A topic about which nothing but its name is said.
     pub fn named(name: TopicName) -> Self {
-        Self { name, partitions: None, durability: None }
+        Self { name, partitions: None, durability: None, retention_hours: None, retention_mb: None }
     }
 }
 

@@ -16,7 +16,8 @@ use crate::metrics::Metrics;
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
 use crate::storage::{
-    self, Appended, Cursor, Durability, Fetch, FlushError, LocateError, Log, Scrubbed,
+    self, Appended, Cursor, Deleted, Durability, Fetch, FlushError, LocateError, Log, Moved,
+    Scrubbed, SegmentSize,
 };
 
 /// What all partitions of a broker share.
@@ -123,6 +124,11 @@ impl Partition {
         self.log.settled_end_offset()
     }
 
+    /// When its records count as stored.
+    pub fn durability(&self) -> Durability {
+        self.log.durability()
+    }
+
     /// Whether a failed flush has made the partition read-only.
     pub fn is_read_only(&self) -> bool {
         self.log.is_read_only()
@@ -198,14 +204,25 @@ impl Partition {
     /// A cursor for a reader that resumes at `offset`; one outside the log moves to its nearer end, and the second
     /// value says so. Reads the disk: not for a reactor.
     pub fn resume(&self, offset: Offset) -> Result<(Cursor, Option<Moved>), LocateError> {
-        match self.log.locate(offset) {
-            Err(LocateError::OutOfRange { start, end, .. }) => {
-                let to = offset.clamp(start, end);
-                let cursor = self.log.locate(to)?;
-                Ok((cursor, Some(Moved { from: offset, to })))
+        let mut to = offset;
+        let cursor = loop {
+            match self.log.locate(to) {
+                // Again and again if what is oldest is deleted meanwhile.
+                Err(LocateError::OutOfRange { start, end, .. }) => to = to.clamp(start, end),
+                located => break located?,
             }
-            located => Ok((located?, None)),
+        };
+        if to == offset {
+            return Ok((cursor, None));
         }
+        if offset > 0 && offset < to {
+            self.shared.metrics.readers_moved.inc();
+            tracing::warn!(
+                partition = %self.name, from = offset, to,
+                "a reader wants records that were deleted: it goes on at the oldest one"
+            );
+        }
+        Ok((cursor, Some(Moved { from: offset, to })))
     }
 
     /// A cursor at the frame that holds `offset`, or at the first one after it; the log end is a valid place. Reads the
@@ -239,6 +256,25 @@ impl Partition {
         let found = self.log.scrub(pause)?;
         self.shared.metrics.scrubbed_bytes.add(found.bytes);
         Ok(found)
+    }
+
+    /// Deletes what is too old or too much; see [`Log::delete_due`]. Blocks for the disk.
+    pub(super) fn retain(&self) -> io::Result<Deleted> {
+        if self.log.seal_due() {
+            // What it is deleted after. A failure is counted, and stops appends, not this.
+            let _ = self.flush_now();
+        }
+        self.log.delete_due()
+    }
+
+    /// The sizes of its segments, oldest first; see [`Log::sizes`].
+    pub(super) fn sizes(&self) -> Vec<SegmentSize> {
+        self.log.sizes()
+    }
+
+    /// Deletes the oldest segments; see [`Log::delete_oldest`].
+    pub(super) fn delete_oldest(&self, count: usize) -> io::Result<Deleted> {
+        self.log.delete_oldest(count)
     }
 
     /// Parks a reader at the end. The reader must fetch once more afterwards.
@@ -347,13 +383,4 @@ impl Partition {
             }
         }
     }
-}
-
-/// A reader did not get the place it asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Moved {
-    /// Offset asked for.
-    pub from: Offset,
-    /// Offset it begins at.
-    pub to: Offset,
 }

@@ -15,7 +15,7 @@ const SCRUB_INTERVAL_HOURS_MAX: u64 = 87_600;
 const SCRUB_MB_PER_S_MAX: u64 = 4095;
 
 /// Where only the type of the key is a bound.
-const U32_MAX: u64 = u32::MAX as u64;
+pub(super) const U32_MAX: u64 = u32::MAX as u64;
 
 /// The whole-number keys with their smallest and largest values, both allowed.
 const RANGES: &[(&str, u64, u64)] = &[
@@ -25,6 +25,8 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("server.shutdown_timeout_sec", 1, TIMEOUT_SEC_MAX),
     ("storage.max_segment_mb", 1, limits::SEGMENT_MB_MAX as u64),
     ("storage.retention_hours", 1, U32_MAX),
+    ("storage.retention_mb", 0, U32_MAX),
+    ("storage.max_total_mb", 0, U32_MAX),
     ("storage.cleanup_interval_min", 1, U32_MAX),
     ("storage.flush_interval_ms", 1, FLUSH_INTERVAL_MS_MAX),
     ("storage.min_free_mb", 0, U32_MAX),
@@ -53,9 +55,6 @@ const ZERO_IS_DEFAULT: &[&str] = &[
 /// Keys of the Go original that have no meaning here.
 const IGNORED: &[&str] = &["storage.buffer_pool_size_kb", "storage.max_buffer_return_kb"];
 
-/// Keys that are accepted and not acted on yet.
-const NOT_ENFORCED: &[&str] = &["storage.retention_hours", "storage.cleanup_interval_min"];
-
 /// The smallest and largest value of a whole-number key, both allowed; none for keys of other types.
 pub(super) fn range(key: &str) -> Option<(u64, u64)> {
     RANGES.iter().find(|(name, ..)| *name == key).map(|&(_, min, max)| (min, max))
@@ -70,8 +69,6 @@ pub(super) fn zero_is_default(key: &str) -> bool {
 pub(super) fn warning(key: &str) -> Option<&'static str> {
     if IGNORED.contains(&key) {
         Some("is a setting of the original that has no meaning here; it is ignored")
-    } else if NOT_ENFORCED.contains(&key) {
-        Some("is accepted but not enforced yet: no segment is deleted")
     } else {
         None
     }

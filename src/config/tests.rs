@@ -96,13 +96,11 @@ fn the_file_of_the_original_works_unchanged() {
     assert_eq!(config.storage.data_dir, PathBuf::from("hermitmq-data"));
     assert_eq!(config.storage.max_segment_mb, 1024);
     assert_eq!(config.security.max_payload_mb, 50);
-    assert_eq!(loaded.warnings.len(), 4, "{:?}", loaded.warnings);
-    for (key, what) in [
-        ("storage.buffer_pool_size_kb ", "ignored"),
-        ("storage.max_buffer_return_kb ", "ignored"),
-        ("storage.retention_hours ", "not enforced yet"),
-        ("storage.cleanup_interval_min ", "not enforced yet"),
-    ] {
+    assert_eq!(loaded.warnings.len(), 2, "{:?}", loaded.warnings);
+    assert_eq!(config.storage.retention_hours, 168);
+    for (key, what) in
+        [("storage.buffer_pool_size_kb ", "ignored"), ("storage.max_buffer_return_kb ", "ignored")]
+    {
         let named = |w: &&String| w.starts_with(key) && w.contains("hermitmq.json");
         assert!(loaded.warnings.iter().find(named).unwrap().contains(what));
     }
@@ -279,11 +277,12 @@ fn every_range_is_of_a_key_that_exists_and_holds_its_default() {
         .filter(|(_, value)| value.to_u128().is_some() || matches!(value, Value::Empty(..)))
         .map(|(key, _)| key);
     let ranged = numbers.filter(|key| super::keys::range(key).is_some()).count();
-    assert_eq!(ranged, 17, "each whole-number key has its range");
+    assert_eq!(ranged, 19, "each whole-number key has its range");
 }
 
 const TOPICS: &str = "[storage]\ndurability = 'always'\n[topics]\ndefault_partitions = 2\n\
-    [[topic]]\nname = 'orders'\npartitions = 4\ndurability = 'interval'\n[[topic]]\nname = 'plain'\n";
+    [[topic]]\nname = 'orders'\npartitions = 4\ndurability = 'interval'\n\
+    retention_hours = 0\n[[topic]]\nname = 'plain'\n";
 
 #[test]
 fn topics_are_declared_in_tables() {
@@ -293,6 +292,7 @@ fn topics_are_declared_in_tables() {
     assert_eq!(format!("{:?}", orders.durability), "Some(Interval)");
     assert_eq!((plain.name.as_str(), plain.partitions), ("plain", None));
     assert_eq!(plain.durability, None);
+    assert_eq!((orders.retention_hours, orders.retention_mb), (Some(0), None));
     assert!(loaded.sources["topic[1].name"].ends_with("a.toml"));
     let show = loaded.show().unwrap();
     let list: Vec<&str> = show.lines().filter(|line| line.starts_with("topic[")).collect();
@@ -300,6 +300,7 @@ fn topics_are_declared_in_tables() {
         "topic[0].durability = \"interval\"  # ",
         "topic[0].name = \"orders\"  # ",
         "topic[0].partitions = 4  # ",
+        "topic[0].retention_hours = 0  # ",
         "topic[1].name = \"plain\"  # ",
     ];
     assert_eq!(list.len(), starts.len(), "{show}");
@@ -326,7 +327,7 @@ fn what_is_wrong_with_a_declared_topic_is_named() {
         table(&["partitions = 'many'", "durability = true"]),
         table(&["name = '../a'", "zzz = 1"]),
         table(&["name = '__consumer_offsets'", "partitions = 10001"]),
-        table(&["name = 7"]),
+        table(&["name = 7", "retention_mb = -1"]),
     ]
     .concat();
     let lines = lines(load("a.toml", &text, &[]));
@@ -339,10 +340,11 @@ fn what_is_wrong_with_a_declared_topic_is_named() {
         ("topic[3].partitions (", "must be a whole number from 1 to 10000, not \"many\""),
         ("topic[3].durability (", "not true"),
         ("topic[4].name (", "contains the byte 0x2f; allowed are A-Z a-z 0-9 . _ -"),
-        ("topic[4].zzz (", "a topic has topic[4].durability, topic[4].name, topic[4].partitions"),
+        ("topic[4].zzz (", "topic[4].partitions, topic[4].retention_hours, topic[4].retention_mb"),
         ("topic[5].name (", "\"__consumer_offsets\" is a name that the broker keeps for itself"),
         ("topic[5].partitions (", "must be a whole number from 1 to 10000, not 10001"),
         ("topic[6].name (", "must be a string, not 7"),
+        ("topic[6].retention_mb (", "must be a whole number from 0 to 4294967295, not -1"),
     ];
     for (start, end) in expected {
         let found = lines.iter().any(|line| {

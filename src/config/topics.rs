@@ -17,6 +17,9 @@ pub(super) const TOPIC: &str = "topic";
 const NAME: &str = "name";
 const PARTITIONS: &str = "partitions";
 
+/// The other whole numbers that a topic may have, each from 0.
+const FROM_0: &[&str] = &["retention_hours", "retention_mb"];
+
 /// Name of the topic that values are tried on. Every legal name would do.
 const TRIED: &str = "tried";
 
@@ -96,6 +99,9 @@ fn judge(name: &str, value: &Value) -> Result<(), String> {
     if name == PARTITIONS {
         let range = (1, u64::from(limits::PARTITIONS_PER_TOPIC_MAX));
         return judge_number(value, range);
+    }
+    if FROM_0.contains(&name) {
+        return judge_number(value, (0, keys::U32_MAX));
     }
     // The value alone on a topic that is right: whatever the types refuse is about this key.
     let mut dict = template();

@@ -169,6 +169,12 @@ pub struct Metrics {
     pub disk_free_bytes: Gauge,
     /// 1 while so little disk space is left that no record is appended, else 0.
     pub disk_space_low: Gauge,
+    /// Segments deleted because they were too old or too much.
+    pub segments_deleted: Counter,
+    /// Bytes of their logs.
+    pub bytes_deleted: Counter,
+    /// Times that a reader was moved to the oldest record, because what it wanted was deleted.
+    pub readers_moved: Counter,
     /// Bytes cut from the end of a log by recovery.
     pub torn_bytes: Counter,
     /// Offset indexes rebuilt from their log.

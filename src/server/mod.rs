@@ -3,6 +3,7 @@
 //! Start: lock the data directory, take the port, recover, accept. Stop: the reverse, with a flush before the lock is
 //! given back. [`Server`] is a broker in this process; [`run`] is one that owns the process and its signals.
 
+mod cleanup;
 pub mod data_dir;
 mod scrub;
 mod signals;
@@ -20,6 +21,7 @@ use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
 
+use cleanup::Cleanup;
 use scrub::Scrub;
 use watch::Watch;
 
@@ -64,6 +66,7 @@ pub struct Server {
     plane: DataPlane,
     watch: Watch,
     scrub: Scrub,
+    cleanup: Cleanup,
     shutdown_timeout: Duration,
     /// Given back last.
     _lock: DirLock,
@@ -83,9 +86,11 @@ impl Server {
         let watch = Watch::start(Arc::clone(&broker)).map_err(StartError::Thread)?;
         let scrub =
             Scrub::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
+        let cleanup =
+            Cleanup::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let plane = DataPlane::start(listener, &config.server, &config.security, &broker)?;
         let shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
-        Ok(Self { broker, plane, watch, scrub, shutdown_timeout, _lock: lock })
+        Ok(Self { broker, plane, watch, scrub, cleanup, shutdown_timeout, _lock: lock })
     }
 
     /// The address it listens on.
@@ -107,7 +112,7 @@ impl Server {
                 "connections broken off: they did not take their answers in time"
             );
         }
-        drop((self.watch, self.scrub));
+        drop((self.watch, self.scrub, self.cleanup));
         self.broker.close()
     }
 }

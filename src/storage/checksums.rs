@@ -50,7 +50,7 @@ pub(super) struct Mark {
     pub(super) position: u64,
     /// Offset after the last record in them.
     pub(super) next_offset: Offset,
-    /// The broker's clock then, in ns since the Unix epoch.
+    /// The broker's time at the flush of the last record, in ns since the Unix epoch.
     pub(super) at_ns: u64,
     /// Checksum of the part of the last block before `position`; 0 if that is a whole number of blocks.
     pub(super) partial: u32,
@@ -160,6 +160,11 @@ impl Checksums {
     /// Whether the file is as long as it was made; see [`Map::is_whole`].
     pub(super) fn is_whole(&self) -> bool {
         self.map.read().is_whole()
+    }
+
+    /// When they were begun: with the segment, or when it got them.
+    pub(super) fn began_ns(&self) -> u64 {
+        self.get_word(2)
     }
 
     /// Makes room for the checksums of a log of `len` bytes. Fails if the disk is full.

@@ -1,13 +1,16 @@
-//! The wall clock, as a trait so that tests can set it.
+//! The wall clock and the steady clock, as a trait so that tests can set them.
 
 use std::fmt::Debug;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Tells the wall time. Time-outs do not use it: they follow the monotonic clock.
 pub trait Clock: Debug + Send + Sync {
     /// Nanoseconds since the Unix epoch.
     fn now_ns(&self) -> u64;
+    /// Nanoseconds since some moment, whatever the wall clock is set to.
+    fn steady_ns(&self) -> u64;
 }
 
 /// The machine's clock.
@@ -19,26 +22,44 @@ impl Clock for SystemClock {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since_epoch.as_nanos()).unwrap_or(u64::MAX)
     }
+
+    fn steady_ns(&self) -> u64 {
+        static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+        u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
 }
 
 /// A clock that stands where it was set.
 #[derive(Debug, Default)]
-pub struct ManualClock(AtomicU64);
+pub struct ManualClock {
+    wall: AtomicU64,
+    steady: AtomicU64,
+}
 
 impl ManualClock {
     /// A clock at `ns` nanoseconds since the Unix epoch.
     pub fn new(ns: u64) -> Self {
-        Self(AtomicU64::new(ns))
+        Self { wall: AtomicU64::new(ns), steady: AtomicU64::new(0) }
     }
 
-    /// Sets the clock, forwards or back.
+    /// Sets the wall clock, forwards or back. No time passes by that.
     pub fn set(&self, ns: u64) {
-        self.0.store(ns, Ordering::Relaxed);
+        self.wall.store(ns, Ordering::Relaxed);
+    }
+
+    /// Lets time pass.
+    pub fn pass(&self, ns: u64) {
+        self.wall.fetch_add(ns, Ordering::Relaxed);
+        self.steady.fetch_add(ns, Ordering::Relaxed);
     }
 }
 
 impl Clock for ManualClock {
     fn now_ns(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.wall.load(Ordering::Relaxed)
+    }
+
+    fn steady_ns(&self) -> u64 {
+        self.steady.load(Ordering::Relaxed)
     }
 }

@@ -61,7 +61,7 @@ pub trait Disk: Debug + Send + Sync {
         copy.sync_data()?;
         Ok(Duplicate::Copied)
     }
-    /// Removes a file.
+    /// Removes a file. It is no error if it is not there.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;

@@ -1,5 +1,6 @@
 //! One partition's log: segments back to back, appended to at one end.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,6 +14,7 @@ use super::durability::{Durability, OnCorruption};
 use super::error::{LocateError, OpenError};
 use super::file_slice::FileSlice;
 use super::recovery::{Recovered, Recovery};
+use super::retention::Retention;
 use super::segment::{self, Next, Segment};
 use super::writer::Writer;
 use crate::metrics::Metrics;
@@ -23,7 +25,7 @@ use crate::model::Offset;
 pub struct Environment {
     /// The file system.
     pub disk: Arc<dyn Disk>,
-    /// The wall clock: segments note when they were written.
+    /// The broker's time: segments note when they were written.
     pub clock: Arc<dyn Clock>,
     /// The instruments.
     pub metrics: Arc<Metrics>,
@@ -38,12 +40,14 @@ pub struct LogOptions {
     pub durability: Durability,
     /// What readers meet where the log is damaged.
     pub on_corruption: OnCorruption,
+    /// What is kept.
+    pub retention: Retention,
 }
 
 /// The log of one partition.
 ///
 /// Appends take the writer's lock; readers take none on their way through a segment, and the list's lock when they
-/// change segments. Lock order: `syncing`, `writer`, `segments`.
+/// change segments. Lock order: `doomed`, `syncing`, `writer`, `segments`.
 #[derive(Debug)]
 pub struct Log {
     pub(super) env: Environment,
@@ -62,6 +66,8 @@ pub struct Log {
     /// Held while flushing: segments become durable in order, and the system tells an error once, so whoever syncs next
     /// must know of it.
     pub(super) syncing: Mutex<()>,
+    /// Segments that are out of the list and whose files are to be removed, oldest first.
+    pub(super) doomed: Mutex<VecDeque<Arc<Segment>>>,
 }
 
 /// A reader's place in a log. See [`Log::fetch`].
@@ -71,6 +77,16 @@ pub struct Cursor {
     pub(super) position: u64,
     /// Where it went on behind damage, until somebody asks.
     pub(super) skipped: Option<Offset>,
+    pub(super) moved: Option<Moved>,
+}
+
+/// A reader did not get the place it asked for, or not what came next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// Offset it was to get.
+    pub from: Offset,
+    /// Offset it goes on at.
+    pub to: Offset,
 }
 
 /// What a reader gets next.
@@ -104,6 +120,7 @@ impl Log {
             failed: AtomicBool::new(read_only),
             closed: AtomicBool::new(false),
             syncing: Mutex::new(()),
+            doomed: Mutex::default(),
         };
         if options.durability == Durability::Always && !read_only {
             // What an earlier process wrote and did not flush is not shown before it is durable. A failure makes the
@@ -220,10 +237,18 @@ impl Log {
     }
 
     pub(super) fn next_segment(&self, cursor: &mut Cursor) -> bool {
-        match self.segment_after(cursor.segment.base_offset) {
-            Some(segment) => *cursor = Cursor { segment, position: 0, skipped: cursor.skipped },
-            None => return false,
+        let Some(segment) = self.segment_after(cursor.segment.base_offset) else { return false };
+        let (from, to) = (cursor.segment.next_offset(), segment.base_offset);
+        let mut moved = cursor.moved;
+        if from < to && cursor.segment.is_deleted() {
+            self.env.metrics.readers_moved.inc();
+            tracing::warn!(
+                dir = %self.dir.display(), from, to,
+                "a reader was slower than retention: it goes on at the oldest record"
+            );
+            moved = Some(Moved { from, to });
         }
+        *cursor = Cursor { segment, position: 0, skipped: cursor.skipped, moved };
         true
     }
 
@@ -240,6 +265,11 @@ impl Log {
 }
 
 impl Cursor {
+    /// Where the reader was moved by [`Log::fetch`] because records were deleted, once for each time.
+    pub fn take_moved(&mut self) -> Option<Moved> {
+        self.moved.take()
+    }
+
     /// Moves on by bytes that were sent.
     pub fn advance(&mut self, bytes: u64) {
         self.position += bytes;

@@ -4,7 +4,7 @@
 //! `.idx` beside it is the offset index, derived from it. Specification: `docs/STORAGE.md`.
 //!
 //! Reading order: [`Disk`] and [`Clock`] (what is asked of the system), `index`, `segment`, [`Log`] (reading), `writer`
-//! (appending), `flush` (making it durable), `walk` (reading frames from a file), `recovery` (every start goes through
+//! (appending), `flush` (making it durable), `retention` (deleting what is old), `time` (what is old), `walk` (reading frames from a file), `recovery` (every start goes through
 //! it), [`DirLock`].
 
 pub mod backup;
@@ -29,13 +29,16 @@ mod place;
 mod recovery;
 pub mod repair;
 mod replace;
+mod retention;
 mod scrub;
 mod segment;
 #[cfg(test)]
 pub(crate) mod sim_disk;
 #[cfg(test)]
 mod tests;
+mod time;
 mod walk;
+mod whole_file;
 mod writer;
 
 pub use clock::{Clock, ManualClock, SystemClock};
@@ -45,8 +48,11 @@ pub use disk::{Disk, Entry, File, Map, Open};
 pub use durability::{Durability, OnCorruption};
 pub use error::{AppendError, FlushError, LocateError, OpenError};
 pub use file_slice::FileSlice;
-pub use log::{Cursor, Environment, Fetch, Log, LogOptions};
+pub use log::{Cursor, Environment, Fetch, Log, LogOptions, Moved};
 pub use options::Options;
 pub use os_disk::OsDisk;
+pub use retention::{Deleted, Retention, SegmentSize};
 pub use scrub::Scrubbed;
+pub use time::{GradualClock, load_time, save_time};
+pub use whole_file::{read_file, replace_file};
 pub use writer::Appended;

@@ -15,9 +15,14 @@ pub struct Options {
     pub data_dir: PathBuf,
     /// Size at which a segment is sealed and the next one begins, in MiB.
     pub max_segment_mb: u32,
-    /// Age at which a sealed segment may be deleted, in hours. Read, not enforced yet.
+    /// Age of its last record at which a segment is deleted, in hours, unless its topic says otherwise.
     pub retention_hours: u32,
-    /// Time between two looks for segments to delete, in minutes. Read, not enforced yet.
+    /// Of each partition so much is kept at least, in MiB: older segments are deleted, unless its topic says otherwise. 0 is
+    /// no limit by size.
+    pub retention_mb: u32,
+    /// What all partitions together may take, in MiB: beyond it the oldest sealed segments of all are deleted. 0 is no limit.
+    pub max_total_mb: u32,
+    /// Time between two looks for segments to delete, in minutes.
     pub cleanup_interval_min: u32,
     /// When a record counts as stored, unless its topic says otherwise.
     pub durability: Durability,
@@ -45,6 +50,8 @@ impl Default for Options {
             data_dir: PathBuf::from("./hermitmq-data"),
             max_segment_mb: limits::SEGMENT_MB_DEFAULT,
             retention_hours: 168,
+            retention_mb: 0,
+            max_total_mb: 0,
             cleanup_interval_min: 5,
             durability: Durability::Interval,
             flush_interval_ms: 500,

@@ -76,7 +76,7 @@ impl Log {
 
 impl Cursor {
     pub(super) fn new(segment: Arc<Segment>, position: u64) -> Self {
-        Self { segment, position, skipped: None }
+        Self { segment, position, skipped: None, moved: None }
     }
 
     /// The log end, if the reader has all there is: then it stands between two frames.

@@ -29,6 +29,12 @@ pub(super) struct Segment {
     pub(super) shown: Mutex<(u64, Offset)>,
     /// No byte will be added: `end` is final once this is seen.
     sealed: AtomicBool,
+    /// When it began, in the broker's time, in ns since the Unix epoch.
+    began_ns: AtomicU64,
+    /// When it was last appended to, as far as a flush has noted.
+    last_ns: AtomicU64,
+    /// It is not part of the log any more. Those who still read it go on to its end.
+    deleted: AtomicBool,
     bad: RwLock<BadRanges>,
     /// First byte of the first bad range: what is read before it needs no look at the list.
     bad_from: AtomicU64,
@@ -49,6 +55,8 @@ pub(super) struct SegmentParts {
     pub(super) end: u64,
     pub(super) next_offset: Offset,
     pub(super) sealed: bool,
+    /// The broker's time: what is not known better is as new as that.
+    pub(super) now_ns: u64,
     pub(super) metrics: Arc<Metrics>,
 }
 
@@ -65,8 +73,17 @@ pub(super) enum Next {
 
 impl Segment {
     pub(super) fn new(parts: SegmentParts) -> Self {
-        let SegmentParts { base_offset, dir, file, index, end, next_offset, sealed, metrics } =
-            parts;
+        let SegmentParts {
+            base_offset,
+            dir,
+            file,
+            index,
+            end,
+            next_offset,
+            sealed,
+            now_ns,
+            metrics,
+        } = parts;
         Self {
             base_offset,
             dir,
@@ -75,6 +92,9 @@ impl Segment {
             end: AtomicU64::new(end),
             shown: Mutex::new((end, next_offset)),
             sealed: AtomicBool::new(sealed),
+            began_ns: AtomicU64::new(now_ns),
+            last_ns: AtomicU64::new(now_ns),
+            deleted: AtomicBool::new(false),
             bad: RwLock::default(),
             bad_from: AtomicU64::new(u64::MAX),
             index_distrusted: AtomicBool::new(false),
@@ -111,6 +131,41 @@ impl Segment {
 
     pub(super) fn seal(&self) {
         self.sealed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_deleted(&self) -> bool {
+        self.deleted.load(Ordering::Acquire)
+    }
+
+    pub(super) fn set_deleted(&self) {
+        self.deleted.store(true, Ordering::Release);
+    }
+
+    /// When the segment began.
+    pub(super) fn began_ns(&self) -> u64 {
+        self.began_ns.load(Ordering::Relaxed)
+    }
+
+    /// When the segment was last appended to.
+    pub(super) fn last_ns(&self) -> u64 {
+        self.last_ns.load(Ordering::Relaxed)
+    }
+
+    /// Notes that what was appended by then is in the segment.
+    pub(super) fn touch(&self, at_ns: u64) {
+        self.last_ns.store(at_ns, Ordering::Relaxed);
+    }
+
+    /// Takes over what the checksums say: when they were begun, and when they were marked (0 if never).
+    pub(super) fn date(&self, began_ns: u64, marked_ns: u64) {
+        self.began_ns.store(began_ns, Ordering::Relaxed);
+        self.last_ns.store(began_ns.max(marked_ns), Ordering::Relaxed);
+    }
+
+    /// A time that has not come yet counts as now: a clock was wrong once, and nothing is to be kept for ever by that.
+    pub(super) fn date_at_most(&self, now_ns: u64) {
+        self.began_ns.fetch_min(now_ns, Ordering::Relaxed);
+        self.last_ns.fetch_min(now_ns, Ordering::Relaxed);
     }
 
     /// What a reader at `position` gets: at most `max` bytes.

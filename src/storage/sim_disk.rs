@@ -45,8 +45,21 @@ pub(crate) struct Faults {
     pub(crate) sync_error: bool,
     /// There are no descriptors: a directory cannot be opened to be synced, and there is no room for more files.
     pub(crate) no_descriptors: bool,
+    /// Files that can still be removed and directories synced before that fails; `None` for no limit.
+    pub(crate) names_left: Option<usize>,
     /// Bytes that the file system says it has left; `None` for more than anybody needs.
     pub(crate) free: Option<u64>,
+}
+
+impl Faults {
+    fn change_names(&mut self) -> io::Result<()> {
+        match &mut self.names_left {
+            Some(0) => return Err(io::Error::other("simulated")),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Ok(())
+    }
 }
 
 /// The disk. Clones share it.
@@ -71,7 +84,7 @@ struct State {
 #[derive(Debug, Clone)]
 struct Change {
     removed: Option<PathBuf>,
-    added: PathBuf,
+    added: Option<PathBuf>,
     inode: Shared,
 }
 
@@ -138,7 +151,7 @@ impl SimDisk {
     pub(crate) fn put(&self, path: &Path, bytes: &[u8]) {
         let inode = Arc::new(Mutex::new(Inode::synced(bytes.to_vec())));
         let mut state = self.state.lock();
-        state.changes.retain(|change| change.added != path);
+        state.changes.retain(|change| !change.is_of(path));
         state.names.insert(path.to_owned(), Arc::clone(&inode));
         state.durable_names.insert(path.to_owned(), inode);
     }
@@ -148,7 +161,7 @@ impl SimDisk {
         let mut state = self.state.lock();
         state.names.remove(path);
         state.durable_names.remove(path);
-        state.changes.retain(|change| change.added != path);
+        state.changes.retain(|change| !change.is_of(path));
     }
 
     /// Paths of all files, sorted.
@@ -183,7 +196,18 @@ impl Change {
         if let Some(removed) = &self.removed {
             names.remove(removed);
         }
-        names.insert(self.added.clone(), Arc::clone(&self.inode));
+        if let Some(added) = &self.added {
+            names.insert(added.clone(), Arc::clone(&self.inode));
+        }
+    }
+
+    /// The directory that the change is in: renames stay in theirs.
+    fn dir(&self) -> Option<&Path> {
+        self.added.as_ref().or(self.removed.as_ref())?.parent()
+    }
+
+    fn is_of(&self, path: &Path) -> bool {
+        self.added.as_deref().or(self.removed.as_deref()) == Some(path)
     }
 }
 
@@ -212,7 +236,7 @@ impl Disk for SimDisk {
                     return Err(full());
                 }
                 let inode = Shared::default();
-                let (removed, added) = (None, path.to_owned());
+                let (removed, added) = (None, Some(path.to_owned()));
                 state.change(Change { removed, added, inode: Arc::clone(&inode) });
                 inode
             }
@@ -245,7 +269,7 @@ impl Disk for SimDisk {
         let mut state = self.state.lock();
         let inode = state.names.get(from).map(Arc::clone);
         let inode = inode.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        state.change(Change { removed: Some(from.to_owned()), added: to.to_owned(), inode });
+        state.change(Change { removed: Some(from.to_owned()), added: Some(to.to_owned()), inode });
         Ok(())
     }
 
@@ -263,12 +287,16 @@ impl Disk for SimDisk {
             drop(source);
             inode = Arc::new(Mutex::new(copy));
         }
-        state.change(Change { removed: None, added: to.to_owned(), inode });
+        state.change(Change { removed: None, added: Some(to.to_owned()), inode });
         Ok(if link { Duplicate::Linked } else { Duplicate::Copied })
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.remove(path);
+        self.faults.lock().change_names()?;
+        let mut state = self.state.lock();
+        if let Some(inode) = state.names.get(path).map(Arc::clone) {
+            state.change(Change { removed: Some(path.to_owned()), added: None, inode });
+        }
         Ok(())
     }
 
@@ -285,9 +313,10 @@ impl Disk for SimDisk {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.has_room_for(1)?;
+        self.faults.lock().change_names()?;
         let mut state = self.state.lock();
         for change in std::mem::take(&mut state.changes) {
-            if change.added.parent() == Some(path) {
+            if change.dir() == Some(path) {
                 change.apply(&mut state.durable_names);
             } else {
                 state.changes.push(change);

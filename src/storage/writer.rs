@@ -110,6 +110,20 @@ impl Log {
         Ok(Appended { first, next })
     }
 
+    /// Seals the active segment if it has records, so that it can be deleted one day. True if it had.
+    pub(super) fn roll_if(
+        &self,
+        wanted: impl FnOnce(&Segment) -> bool,
+    ) -> Result<bool, AppendError> {
+        let mut writer = self.writer.lock();
+        let idle = writer.position == 0 || writer.torn || !wanted(&writer.active);
+        if idle || self.is_read_only() || self.closed.load(Ordering::Acquire) {
+            return Ok(false);
+        }
+        self.roll(&mut writer)?;
+        Ok(true)
+    }
+
     /// Seals the active segment and begins the next one, without waiting for the disk: a flush makes them durable in
     /// order, and the new file has a provisional name until the old one is.
     fn roll(&self, writer: &mut Writer) -> Result<(), AppendError> {
@@ -146,6 +160,7 @@ impl Log {
             end: 0,
             next_offset: base,
             sealed: false,
+            now_ns: self.env.clock.now_ns(),
             metrics: Arc::clone(&self.env.metrics),
         });
         Ok((Arc::new(segment), sums))
@@ -271,8 +286,12 @@ impl Writer {
         self.sums.is_some()
     }
 
-    /// What a flush that begins now makes durable.
-    pub(super) fn mark(&self, at_ns: u64) -> Mark {
+    /// What a flush that begins now makes durable. The time is that of the last record: it stands if there is no new one.
+    pub(super) fn mark(&self, now_ns: u64) -> Mark {
+        if self.position != self.flushed {
+            self.active.touch(now_ns);
+        }
+        let at_ns = self.active.last_ns();
         let partial = if self.position.is_multiple_of(BLOCK) { 0 } else { self.tail };
         Mark { position: self.position, next_offset: self.next_offset, at_ns, partial }
     }

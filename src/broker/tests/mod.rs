@@ -2,9 +2,11 @@
 
 mod always;
 mod bell;
+mod catalog;
 mod commits;
 mod declared;
 mod flushing;
+mod retention;
 mod slow_disk;
 mod space;
 mod topics;

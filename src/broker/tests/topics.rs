@@ -136,7 +136,7 @@ fn strangers_are_left_alone_and_gaps_are_served() {
     for dir in ["lost+found", "no-number", "t_01", "t_1", "t_3", "a_1_0", ".snapshots"] {
         disk.create_dir(&Path::new(DATA).join(dir)).unwrap();
     }
-    disk.put(&Path::new(DATA).join("catalog.json"), b"{}");
+    disk.put(&Path::new(DATA).join("notes.json"), b"{}");
     disk.put(&file("lost+found", "00000000000000000000.wal"), b"not ours");
     let broker = open(&disk);
     assert_eq!(broker.topic_count(), 2);

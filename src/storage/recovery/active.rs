@@ -104,6 +104,7 @@ impl Recovery<'_> {
         let (index, found) = self.active_index(base, &*file, &sums, &mark, end, &fresh)?;
         let tail = tail_of(&*file, end)?;
         let segment = self.segment(base, file, index, end, next_offset, false);
+        segment.date(sums.began_ns(), mark.at_ns);
         mark_found(&segment, Some(&sums), &found);
         mark_known(&segment, &sums, end);
         let rotten = covered.rot.as_ref().map(|rot| rot.start / BLOCK);
@@ -145,6 +146,7 @@ impl Recovery<'_> {
         let found = survey(&frames, bad)?;
         let index = self.index_of(base, &found.entries, len)?;
         let segment = self.segment(base, file, index, len, found.next_offset, false);
+        segment.date(sums.began_ns(), mark.at_ns);
         if found.bad.is_empty() {
             self.env.metrics.segments_damaged.inc();
         }

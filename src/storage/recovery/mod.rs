@@ -77,6 +77,7 @@ impl Recovery<'_> {
     pub(super) fn run(&self) -> Result<Recovered, OpenError> {
         self.finish_replacements().map_err(OpenError::at(&**self.dir))?;
         let mut bases = self.bases(segment::WAL).map_err(OpenError::at(&**self.dir))?;
+        self.sweep(bases.first().copied()).map_err(OpenError::at(&**self.dir))?;
         let last = bases.pop().unwrap_or(0);
         let mut sealed = Vec::with_capacity(bases.len() + 1);
         for (number, &base) in bases.iter().enumerate() {
@@ -130,6 +131,18 @@ impl Recovery<'_> {
         Ok(bases)
     }
 
+    /// Removes what is left of segments that were deleted: the log goes first, so a crash can leave the rest.
+    fn sweep(&self, first: Option<Offset>) -> io::Result<()> {
+        let Some(first) = first else { return Ok(()) };
+        for extension in [segment::IDX, segment::SUM] {
+            let bases = self.bases(extension)?;
+            for base in bases.into_iter().take_while(|&base| base < first) {
+                self.env.disk.remove_file(&self.path(base, extension))?;
+            }
+        }
+        Ok(())
+    }
+
     /// Makes a provisional segment the one after `before`, if it is; sets it aside otherwise.
     fn follow(&self, before: &Active, base: Offset) -> io::Result<Option<Active>> {
         // A power cut can leave a file whose checksums it has taken: then nobody knows what is in it.
@@ -144,6 +157,7 @@ impl Recovery<'_> {
             let at_ns = self.env.clock.now_ns();
             let partial = partial(position, before.tail);
             sums.sync_with(Mark { position, next_offset, at_ns, partial })?;
+            before.segment.touch(at_ns);
             sums.seal(position)?;
         }
         let wal = self.path(base, segment::WAL);
@@ -170,8 +184,18 @@ impl Recovery<'_> {
         sealed: bool,
     ) -> Segment {
         let (dir, metrics) = (Arc::clone(self.dir), Arc::clone(&self.env.metrics));
-        let parts =
-            SegmentParts { base_offset, dir, file, index, end, next_offset, sealed, metrics };
+        let now_ns = self.env.clock.now_ns();
+        let parts = SegmentParts {
+            base_offset,
+            dir,
+            file,
+            index,
+            end,
+            next_offset,
+            sealed,
+            now_ns,
+            metrics,
+        };
         Segment::new(parts)
     }
 

@@ -36,6 +36,7 @@ impl Recovery<'_> {
             self.tell_length(&segment, len, mark.position);
         }
         if let Some(sums) = sums {
+            segment.date(sums.began_ns(), mark.map_or(0, |mark| mark.at_ns));
             mark_known(&segment, &sums, len);
         }
         Ok(segment)

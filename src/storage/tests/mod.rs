@@ -11,6 +11,7 @@ mod model;
 mod original;
 mod readers;
 mod repair;
+mod retention;
 mod roll;
 mod sealed;
 mod torn;
@@ -21,7 +22,7 @@ use std::sync::Arc;
 use super::sim_disk::SimDisk;
 use super::{
     AppendError, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log, LogOptions,
-    ManualClock, OnCorruption, segment,
+    ManualClock, OnCorruption, Retention, segment,
 };
 use crate::metrics::Metrics;
 use crate::model::Offset;
@@ -67,6 +68,7 @@ fn options(segment_bytes: u64) -> LogOptions {
         segment_bytes,
         durability: Durability::Interval,
         on_corruption: OnCorruption::Disconnect,
+        retention: Retention::default(),
     }
 }
 

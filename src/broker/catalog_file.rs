@@ -1,0 +1,105 @@
+//! `catalog.json` in the data directory: which topics there are, and how each is kept.
+//!
+//! A topic is written down before its directories are made, so that a crash in between leaves all of its partitions (the
+//! next start makes them) or none.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::error::BrokerError;
+use super::options::TopicOptions;
+use crate::model::TopicName;
+use crate::model::limits::PARTITIONS_PER_TOPIC_MAX;
+use crate::storage::{self, Disk, OpenError};
+
+const FILE: &str = "catalog.json";
+
+/// Version of the file's form. One with another, or with keys that are not known, is not read.
+const VERSION: u32 = 1;
+
+/// What is written down, and where.
+#[derive(Debug, Default)]
+pub(super) struct CatalogFile {
+    path: PathBuf,
+    topics: BTreeMap<TopicName, TopicOptions>,
+    /// Something was noted and is not on the disk.
+    unsaved: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    version: u32,
+    topics: Vec<TopicOptions>,
+}
+
+impl CatalogFile {
+    /// Reads the file; none is an empty catalog.
+    pub(super) fn load(disk: &dyn Disk, data_dir: &Path) -> Result<Self, BrokerError> {
+        let path = data_dir.join(FILE);
+        let bytes = storage::read_file(disk, &path)
+            .map_err(|source| BrokerError::DataDir { path: path.clone(), source })?;
+        let topics = match bytes {
+            None => BTreeMap::new(),
+            Some(bytes) => {
+                parse(&bytes).map_err(|why| BrokerError::Catalog { path: path.clone(), why })?
+            }
+        };
+        Ok(Self { path, topics, unsaved: false })
+    }
+
+    pub(super) fn topics(&self) -> impl Iterator<Item = &TopicOptions> {
+        self.topics.values()
+    }
+
+    pub(super) fn get(&self, name: &TopicName) -> Option<&TopicOptions> {
+        self.topics.get(name)
+    }
+
+    /// Has a topic written down by the next [`CatalogFile::save`].
+    pub(super) fn note(&mut self, topic: TopicOptions) {
+        if self.topics.get(&topic.name) != Some(&topic) {
+            self.topics.insert(topic.name.clone(), topic);
+            self.unsaved = true;
+        }
+    }
+
+    /// Writes down, durably, what was noted.
+    pub(super) fn save(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
+        if self.unsaved {
+            self.write(disk)?;
+            self.unsaved = false;
+        }
+        Ok(())
+    }
+
+    fn write(&self, disk: &dyn Disk) -> Result<(), OpenError> {
+        let failed = |source| OpenError { path: self.path.clone(), source };
+        let content = Content { version: VERSION, topics: self.topics.values().cloned().collect() };
+        let mut bytes =
+            serde_json::to_vec_pretty(&content).map_err(|error| failed(error.into()))?;
+        bytes.push(b'\n');
+        storage::replace_file(disk, &self.path, &bytes).map_err(failed)
+    }
+}
+
+fn parse(bytes: &[u8]) -> Result<BTreeMap<TopicName, TopicOptions>, String> {
+    let content: Content = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if content.version != VERSION {
+        return Err(format!("its version is {}, not {VERSION}", content.version));
+    }
+    let mut topics = BTreeMap::new();
+    for topic in content.topics {
+        let name = topic.name.clone();
+        let legal = topic.partitions.is_some_and(|n| (1..=PARTITIONS_PER_TOPIC_MAX).contains(&n));
+        if !legal || name.is_reserved() {
+            return Err(format!("the entry of topic {name} is impossible"));
+        }
+        if topics.insert(name.clone(), topic).is_some() {
+            return Err(format!("topic {name} is there twice"));
+        }
+    }
+    Ok(topics)
+}

@@ -1,0 +1,142 @@
+//! Deleting what is too old or too much: whole segments, the oldest first, never the last one.
+
+use std::io;
+use std::sync::Arc;
+
+use super::error::AppendError;
+use super::log::Log;
+use super::segment::{self, Segment};
+
+/// How long records are kept, and how many.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Retention {
+    /// A segment whose last record is this old, in ns, is deleted.
+    pub age_ns: Option<u64>,
+    /// A segment is deleted once those after it hold this many bytes.
+    pub bytes: Option<u64>,
+}
+
+/// What was deleted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Deleted {
+    /// Segments.
+    pub segments: u64,
+    /// Bytes of their logs.
+    pub bytes: u64,
+}
+
+/// What a segment takes, and since when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentSize {
+    /// When it was last appended to, in the broker's time, in ns since the Unix epoch.
+    pub last_ns: u64,
+    /// Bytes of its log.
+    pub bytes: u64,
+}
+
+impl Retention {
+    /// How many of the oldest segments go. The segments after a segment are at least as new as it is.
+    fn victims(&self, sizes: &[SegmentSize], now_ns: u64) -> usize {
+        let Some((active, sealed)) = sizes.split_last() else { return 0 };
+        let mut kept = active.bytes;
+        let newest = sealed.iter().rposition(|size| {
+            let goes = self.is_old(size.last_ns, now_ns) || self.is_enough(kept);
+            kept += size.bytes;
+            goes
+        });
+        newest.map_or(0, |number| number + 1)
+    }
+
+    fn is_old(&self, since_ns: u64, now_ns: u64) -> bool {
+        self.age_ns.is_some_and(|age| now_ns.saturating_sub(since_ns) >= age)
+    }
+
+    fn is_enough(&self, bytes: u64) -> bool {
+        self.bytes.is_some_and(|enough| bytes >= enough)
+    }
+}
+
+impl Log {
+    /// Seals the active segment if it began as long ago as [`LogOptions::retention`](super::LogOptions) keeps records, or
+    /// alone holds as much: so that it can go one day, as soon as a flush has made it durable. True if it did.
+    pub fn seal_due(&self) -> bool {
+        let (retention, now_ns) = (self.options.retention, self.env.clock.now_ns());
+        let sealed = self.roll_if(|active| {
+            retention.is_old(active.began_ns(), now_ns) || retention.is_enough(active.end())
+        });
+        if let Err(AppendError::Io(error)) = &sealed {
+            tracing::warn!(dir = %self.dir.display(), %error, "the active segment is not sealed yet");
+        }
+        sealed.unwrap_or(false)
+    }
+
+    /// Deletes what [`LogOptions::retention`](super::LogOptions) does not keep. Waits for the disk.
+    pub fn delete_due(&self) -> io::Result<Deleted> {
+        let now_ns = self.env.clock.now_ns();
+        self.delete_oldest(self.options.retention.victims(&self.sizes(), now_ns))
+    }
+
+    /// The segments, oldest first. A segment was not appended to after the next one began, and not in the future: where
+    /// their times say otherwise, a clock was wrong.
+    pub fn sizes(&self) -> Vec<SegmentSize> {
+        let now_ns = self.env.clock.now_ns();
+        let segments = self.segments.read().clone();
+        let mut bound = u64::MAX;
+        let mut sizes: Vec<_> = segments
+            .iter()
+            .rev()
+            .map(|segment| {
+                segment.date_at_most(now_ns);
+                let last_ns = segment.last_ns().min(bound);
+                bound = bound.min(segment.began_ns());
+                SegmentSize { last_ns, bytes: segment.end() }
+            })
+            .collect();
+        sizes.reverse();
+        sizes
+    }
+
+    /// Deletes up to `count` of the oldest segments: those that are durable, with the names of their successors.
+    ///
+    /// Readers do not find them from here on; those who are in one read on to its end. After an error the rest is deleted
+    /// by the next call, before anything else.
+    pub fn delete_oldest(&self, count: usize) -> io::Result<Deleted> {
+        let mut doomed = self.doomed.lock();
+        let writer = self.writer.lock();
+        let unsettled = writer.settling.front().map(|settling| settling.segment.base_offset);
+        let until = unsettled.unwrap_or(writer.active.base_offset);
+        drop(writer);
+        let mut segments = self.segments.write();
+        let settled = segments.partition_point(|segment| segment.base_offset < until);
+        for segment in segments.drain(..count.min(settled)) {
+            segment.set_deleted();
+            doomed.push_back(segment);
+        }
+        debug_assert!(!segments.is_empty(), "the last segment is never deleted");
+        drop(segments);
+        let mut deleted = Deleted::default();
+        while let Some(segment) = doomed.front() {
+            self.remove(segment)?;
+            deleted.segments += 1;
+            deleted.bytes += segment.end();
+            tracing::info!(
+                segment = %segment.path(segment::WAL).display(), bytes = segment.end(), "segment deleted"
+            );
+            doomed.pop_front();
+        }
+        self.env.metrics.segments_deleted.add(deleted.segments);
+        self.env.metrics.bytes_deleted.add(deleted.bytes);
+        Ok(deleted)
+    }
+
+    /// The log first, durably, and one after the other: a crash leaves a whole segment or none, and never a hole. What it
+    /// leaves of the rest, the next start removes.
+    fn remove(&self, segment: &Arc<Segment>) -> io::Result<()> {
+        let disk = &*self.env.disk;
+        let remove = |extension| disk.remove_file(&segment.path(extension));
+        remove(segment::WAL)?;
+        disk.sync_dir(&self.dir)?;
+        remove(segment::IDX)?;
+        remove(segment::SUM)
+    }
+}
