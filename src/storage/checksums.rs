@@ -313,6 +313,10 @@ impl Checksums {
         if check != u64::from(mark_check(self.base, &fields)) || from > position {
             return None;
         }
+        // What it speaks for has entries: else following them could take for ever.
+        if HEADER_WORDS + words_for(position) > self.map.read().words().len() {
+            return None;
+        }
         let (partial, words) = (sums >> 32, sums & u64::from(u32::MAX));
         let partial = u32::try_from(partial).unwrap_or(0);
         let mark = Mark { position, next_offset, at_ns, partial };

@@ -393,7 +393,7 @@ impl File for FailingFile {
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
         // As far as it goes, like the kernel.
         let end = position + buf.len() as u64;
-        let good = if position < self.bytes.start { self.bytes.start - position } else { 0 };
+        let good = self.bytes.start.saturating_sub(position);
         if end <= self.bytes.start || position >= self.bytes.end {
             self.file.read_at(buf, position)
         } else if good > 0 {
