@@ -221,12 +221,13 @@ impl DataDir {
         Ok(())
     }
 
-    /// Puts it right, or says what that would be. No broker may have it.
+    /// Puts it right, or says what that would be. No broker may have it. What was done is in `done`, after an error too.
     pub fn repair(
         &self,
         options: RepairOptions,
         progress: &mut dyn FnMut(u64),
-    ) -> Result<Vec<Repair>, ToolError> {
+        done: &mut Vec<Repair>,
+    ) -> Result<(), ToolError> {
         let _lock = match (&self.locked_in, self.holder()?) {
             (Some(dir), Some(holder)) => {
                 return Err(ToolError::Held { path: dir.clone(), holder });
@@ -236,18 +237,18 @@ impl DataDir {
         };
         let (disk, clock) = (Arc::clone(&self.disk), Arc::new(SystemClock));
         let env = Environment { disk, clock, metrics: Arc::default() };
-        let mut done = Vec::new();
         for dir in &self.partitions {
-            let repaired = repair_partition(&env, dir, options, progress);
+            let (repaired, result) = repair_partition(&env, dir, options, progress);
+            done.push(repaired);
             if options.apply {
                 give_to_owner_of(dir, dir).map_err(InspectError::at(dir))?;
             }
-            done.push(repaired?);
+            result?;
         }
         if let Some(dir) = self.locked_in.as_ref().filter(|_| options.apply) {
             give_to_owner_of(dir, dir).map_err(InspectError::at(dir))?;
         }
-        Ok(done)
+        Ok(())
     }
 
     /// Copies it to a directory that is new or empty, durably. A broker may go on writing meanwhile. With `link`, sealed

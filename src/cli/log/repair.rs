@@ -23,17 +23,18 @@ pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
     let bytes = dir.bytes().map_err(|error| failed(&error))?;
     let progress = Progress::bytes("looking", Some(bytes));
     let options = RepairOptions { quarantine: args.quarantine, apply: args.apply };
-    let repaired = dir.repair(options, &mut |bytes| progress.add(bytes));
+    let mut repaired = Vec::new();
+    let ended = dir.repair(options, &mut |bytes| progress.add(bytes), &mut repaired);
     drop(progress);
-    let repaired = repaired.map_err(|error| failed(&error))?;
     match args.output {
-        DumpFormat::Text => print(&text(&repaired, args.apply))?,
+        DumpFormat::Text => print(&text(&repaired, args.apply, ended.is_ok()))?,
         DumpFormat::Json => print_json(&Report {
             dir: args.dir.display().to_string(),
             applied: args.apply,
             partitions: &repaired,
         })?,
     }
+    ended.map_err(|error| failed(&error))?;
     let steps: usize = repaired.iter().map(|repair| repair.steps.len()).sum();
     let left: usize = repaired.iter().map(|repair| repair.left.len()).sum();
     let mut said = Vec::new();
@@ -51,7 +52,7 @@ pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
     if said.is_empty() { Ok(()) } else { Err(Failure::Damaged(said.join("\n"))) }
 }
 
-fn text(repaired: &[Repair], applied: bool) -> String {
+fn text(repaired: &[Repair], applied: bool, complete: bool) -> String {
     let lines = repaired.iter().flat_map(|repair| {
         let name = repair.partition.as_str();
         let steps = repair.steps.iter().map(move |step| line(name, step, applied));
@@ -59,7 +60,7 @@ fn text(repaired: &[Repair], applied: bool) -> String {
         steps.chain(left)
     });
     let text: String = lines.collect();
-    if text.is_empty() { "nothing to do\n".to_owned() } else { text }
+    if text.is_empty() && complete { "nothing to do\n".to_owned() } else { text }
 }
 
 fn line(partition: &str, step: &Step, applied: bool) -> String {

@@ -80,10 +80,9 @@ impl Listed {
         end: u64,
         offset: Offset,
     ) -> io::Result<Option<IndexEntry>> {
-        let entries = self.entries.iter().rev();
-        let before = entries.filter(|entry| entry.offset <= offset && entry.position < end);
+        let mut entries = self.before(end).iter().rev();
         // A right one is the first; where the index is wrong, looking on is not worth it.
-        match before.take(1).next() {
+        match entries.find(|entry| entry.offset <= offset) {
             Some(entry) if stands_for_frame(file, *entry)? => Ok(Some(*entry)),
             _ => Ok(None),
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
+use crate::model::limits::{MIB, SEGMENT_MB_MAX};
 use crate::record::wire;
 use crate::storage::checksums::BLOCK;
 use crate::storage::compare::is_medium_error;
@@ -15,6 +16,11 @@ use crate::storage::disk::{Disk, Entry, File, Map, MemoryMap, Open};
 /// code of the broker can be used on a data directory that is somebody else's, or on a volume that is mounted read-only.
 #[derive(Debug, Clone)]
 pub(in crate::storage) struct ReadOnlyDisk(pub(in crate::storage) Arc<dyn Disk>);
+
+/// Most words of a file that are copied: no segment that can be configured has checksums of half as many blocks. What is
+/// longer is wrong, and not worth the memory.
+const WORDS_MAX: usize = 1 << 26;
+const _: () = assert!(SEGMENT_MB_MAX as u64 * MIB / BLOCK < WORDS_MAX as u64 / 2);
 
 fn refused() -> io::Error {
     io::ErrorKind::ReadOnlyFilesystem.into()
@@ -109,7 +115,8 @@ impl File for ReadOnlyFile {
     }
 
     fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
-        let len = usize::try_from(self.0.len()? / 8).unwrap_or(usize::MAX).min(capacity);
+        let len = usize::try_from(self.0.len()? / 8).unwrap_or(usize::MAX);
+        let len = len.min(capacity).min(WORDS_MAX);
         let mut bytes = vec![0; len * 8];
         let read = self.0.read_full_at(&mut bytes, 0)?;
         let words = bytes[..read].chunks_exact(8).map(|word| {

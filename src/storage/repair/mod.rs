@@ -36,34 +36,45 @@ pub struct RepairOptions {
 }
 
 /// Repairs a partition's directory, which no broker may have, or says what that would be. `progress` is told how many bytes
-/// were looked at.
+/// were looked at. What was done before an error is in the result, too.
 pub fn repair_partition(
     env: &Environment,
     dir: &Path,
     options: RepairOptions,
     progress: &mut dyn FnMut(u64),
-) -> Result<Repair, InspectError> {
-    let looked = ReadOnlyDisk(Arc::clone(&env.disk));
+) -> (Repair, Result<(), InspectError>) {
     let mut repair = Repair::of(dir);
+    let result = run(env, dir, options, progress, &mut repair);
+    (repair, result)
+}
+
+fn run(
+    env: &Environment,
+    dir: &Path,
+    options: RepairOptions,
+    progress: &mut dyn FnMut(u64),
+    repair: &mut Repair,
+) -> Result<(), InspectError> {
+    let looked = ReadOnlyDisk(Arc::clone(&env.disk));
     let layout = Layout::read(&looked, dir).map_err(InspectError::at(dir))?;
     for files in layout.segments.iter().filter(|files| files.replaced) {
-        repair.steps.push(Step::new(Action::FinishReplacement, &files.wal));
         if options.apply {
             replace::finish(&*env.disk, dir, files.base).map_err(InspectError::at(dir))?;
         }
+        repair.steps.push(Step::new(Action::FinishReplacement, &files.wal));
     }
     let (segments, findings) = examine_all(&looked, dir, false, progress)?;
     let mut names = Names::read(&looked, dir).map_err(InspectError::at(dir))?;
     for segment in &segments {
         let work = plan(segment, options.quarantine, &mut names);
-        repair.left.extend(left(segment, options.quarantine));
         if options.apply {
             work.apply(env, dir).map_err(InspectError::at(dir.join(&segment.view.files.wal)))?;
         }
         repair.steps.extend(work.steps());
+        repair.left.extend(left(segment, options.quarantine));
     }
     repair.left.extend(findings.into_iter().filter(|finding| finding.severity > Severity::Note));
-    Ok(repair)
+    Ok(())
 }
 
 /// What is to be done with a segment.

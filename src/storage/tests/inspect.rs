@@ -1,8 +1,11 @@
 //! `verify` and `dump`: every damaged byte is found, and nothing else is lost to it. Faults 5 to 7.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::ops::{ControlFlow, Range};
+use std::os::fd::BorrowedFd;
 
+use super::super::disk::{Entry, File, Map, Open};
 use super::super::inspect::{
     Dumped, Finding, Kind, PartitionReport, Severity, State, dump_partition, verify_partition,
 };
@@ -330,4 +333,135 @@ fn a_log_of_the_original_is_walked() {
     assert_eq!(walked, bytes.len() as u64);
     let offsets: Vec<_> = dump(&disk).0.into_keys().collect();
     assert!(offsets.into_iter().eq(frames_of(&bytes).into_iter().map(|frame| frame.0)));
+}
+
+/// A disk that cannot give some bytes of one file any more.
+#[derive(Debug, Clone)]
+struct Failing {
+    disk: SimDisk,
+    path: PathBuf,
+    bytes: Range<u64>,
+}
+
+impl Disk for Failing {
+    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
+        let file = self.disk.open(path, how)?;
+        let bytes = if path == self.path { self.bytes.clone() } else { 0..0 };
+        Ok(Arc::new(FailingFile { file, bytes }))
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.create_dir(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
+        self.disk.list(path)
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+
+    fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_file(path)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.sync_dir(path)
+    }
+
+    fn has_room_for(&self, files: u64) -> io::Result<()> {
+        self.disk.has_room_for(files)
+    }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(path)
+    }
+}
+
+#[derive(Debug)]
+struct FailingFile {
+    file: Arc<dyn File>,
+    bytes: Range<u64>,
+}
+
+impl File for FailingFile {
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        // As far as it goes, like the kernel.
+        let end = position + buf.len() as u64;
+        let good = if position < self.bytes.start { self.bytes.start - position } else { 0 };
+        if end <= self.bytes.start || position >= self.bytes.end {
+            self.file.read_at(buf, position)
+        } else if good > 0 {
+            let good = usize::try_from(good).unwrap();
+            self.file.read_at(&mut buf[..good], position)
+        } else {
+            Err(rustix::io::Errno::IO.into())
+        }
+    }
+
+    fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
+        self.file.write_at(buf, position)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn reserve(&self, len: u64) -> io::Result<()> {
+        self.file.reserve(len)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
+        self.file.map(capacity)
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Rot is most often a sector that cannot be read: that is damage like any other, and no reason to stop.
+#[test]
+fn what_the_disk_cannot_give_is_damage() {
+    let (disk, bytes) = two_segments();
+    let whole = by_offset(&bytes);
+    for has_sums in [true, false] {
+        if !has_sums {
+            disk.remove(&path(0, "sum"));
+        }
+        let failing = Failing { disk: disk.clone(), path: path(0, "wal"), bytes: 4096..8192 };
+        let shared: Arc<dyn Disk> = Arc::new(failing);
+        let report = verify_partition(&shared, Path::new(DIR), false, &mut |_| {}).unwrap();
+        let found = damage(&report);
+        let [finding] = found[..] else { panic!("{found:?}") };
+        let (span, offsets) = (finding.bytes.unwrap(), finding.offsets.unwrap());
+        assert!(span.from <= 4096 + 500 && span.to.unwrap() >= 8192 - 500, "{finding:?}");
+        let mut shown = Vec::new();
+        let mut visit = |dumped: Dumped<'_>| {
+            if let Dumped::Frame(frame) = dumped {
+                shown.push(frame.offset);
+            }
+            ControlFlow::Continue(())
+        };
+        let all = 0..Offset::MAX;
+        let ended = dump_partition(&shared, Path::new(DIR), false, all, &mut visit).unwrap();
+        assert!(ended.is_continue());
+        let good = |offset: &Offset| !(offsets.from..offsets.to.unwrap()).contains(offset);
+        let wanted: Vec<_> = whole.keys().copied().filter(good).collect();
+        if has_sums {
+            assert_eq!(shown, wanted);
+        } else {
+            // The frame whose header can be read and whose end cannot is met when it is shown.
+            assert!(wanted.iter().filter(|offset| !shown.contains(offset)).count() <= 1);
+        }
+    }
 }

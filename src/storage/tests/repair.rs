@@ -20,12 +20,17 @@ fn repair(disk: &SimDisk, quarantine: bool) -> Repair {
     let env = environment(Arc::new(disk.clone()));
     let options = RepairOptions { quarantine, apply: false };
     let before = everything(disk);
-    let planned = repair_partition(&env, Path::new(DIR), options, &mut |_| {}).unwrap();
+    let run = |options| {
+        let (repair, result) = repair_partition(&env, Path::new(DIR), options, &mut |_| {});
+        result.unwrap();
+        repair
+    };
+    let planned = run(options);
     assert!(before == everything(disk), "a plan writes nothing");
     let options = RepairOptions { apply: true, ..options };
-    let done = repair_partition(&env, Path::new(DIR), options, &mut |_| {}).unwrap();
+    let done = run(options);
     assert_eq!(planned, done);
-    let again = repair_partition(&env, Path::new(DIR), options, &mut |_| {}).unwrap();
+    let again = run(options);
     let places = |repair: &Repair| -> Vec<_> {
         repair.left.iter().map(|left| (left.kind, left.bytes, left.offsets)).collect()
     };
@@ -406,7 +411,7 @@ fn a_repair_can_be_stopped_after_every_operation() {
     let options = RepairOptions { quarantine: true, apply: true };
     let run = |disk: &SimDisk, operations: usize| {
         let mortal = Mortal { disk: disk.clone(), left: Arc::new(AtomicUsize::new(operations)) };
-        repair_partition(&environment(Arc::new(mortal)), Path::new(DIR), options, &mut |_| {})
+        repair_partition(&environment(Arc::new(mortal)), Path::new(DIR), options, &mut |_| {}).1
     };
     let mut seed = Seeded::new(4);
     for operations in 0.. {
