@@ -252,11 +252,7 @@ impl Broker {
         partition: &Partition,
         offset: Offset,
     ) -> Result<Offset, CommitError> {
-        let mut end = partition.end_offset();
-        if offset > end {
-            // A reader may have got records that are stored and not counted yet.
-            end = partition.settled_end_offset();
-        }
+        let end = Self::end_for_commit(partition, offset);
         if offset > end && offset != Offset::MAX {
             self.opener.env.metrics.commits_clamped.inc();
             tracing::warn!(
@@ -264,7 +260,31 @@ impl Broker {
                 "commit beyond the log end, clamped to it"
             );
         }
-        let offset = offset.min(end);
+        self.store_commit(key, offset.min(end))
+    }
+
+    /// Commits where the group resumes. An offset beyond the log end is an error, and nothing is stored.
+    pub fn commit_within(
+        &self,
+        key: OffsetKey,
+        partition: &Partition,
+        offset: Offset,
+    ) -> Result<Offset, CommitError> {
+        let end = Self::end_for_commit(partition, offset);
+        if offset > end {
+            self.opener.env.metrics.commits_refused.inc();
+            return Err(CommitError::BeyondEnd { offset, end });
+        }
+        self.store_commit(key, offset)
+    }
+
+    fn end_for_commit(partition: &Partition, offset: Offset) -> Offset {
+        let end = partition.end_offset();
+        // A reader may have got records that are stored and not counted yet.
+        if offset > end { partition.settled_end_offset() } else { end }
+    }
+
+    fn store_commit(&self, key: OffsetKey, offset: Offset) -> Result<Offset, CommitError> {
         self.table.store(&self.offsets_log, key, offset, self.opener.env.clock.now_ns())?;
         self.opener.env.metrics.commits.inc();
         Ok(offset)

@@ -1,6 +1,6 @@
 //! Errors of the broker, one type for each operation.
 
-use crate::model::{PartitionId, TopicName};
+use crate::model::{Offset, PartitionId, TopicName};
 use crate::storage::{self, FlushError, LocateError, OpenError};
 
 /// The broker could not be opened.
@@ -98,6 +98,17 @@ pub enum AppendError {
     Log(#[from] storage::AppendError),
 }
 
+impl AppendError {
+    /// Whether no later append can succeed until a restart.
+    pub fn is_permanent(&self) -> bool {
+        use storage::AppendError::{Io, OffsetsExhausted, ReadOnly};
+        match self {
+            Self::LowSpace | Self::Log(Io(_)) => false,
+            Self::Log(ReadOnly | OffsetsExhausted(_)) => true,
+        }
+    }
+}
+
 /// An offset was not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
@@ -107,6 +118,14 @@ pub enum CommitError {
     /// The table holds as many offsets as it may.
     #[error("no room for one more group and partition")]
     TableFull,
+    /// There is nothing to resume at there. [`Broker::commit`](super::Broker::commit) takes it for the end instead.
+    #[error("offset {offset} is beyond the log end, which is {end}")]
+    BeyondEnd {
+        /// The offset.
+        offset: Offset,
+        /// Offset after the last record.
+        end: Offset,
+    },
 }
 
 /// Some partition could not be flushed at the end.

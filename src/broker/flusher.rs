@@ -1,12 +1,11 @@
 //! The threads that make appended records durable: those of some topics at once, the others within the flush interval.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
-use parking_lot::{Condvar, Mutex};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::partition::Partition;
 
@@ -26,7 +25,8 @@ pub(super) struct FlushQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    queue: BinaryHeap<Reverse<Due>>,
+    /// By when they are due, and by their number.
+    queue: BTreeMap<(Instant, usize), Arc<Partition>>,
     /// Threads that wait for anything.
     idle: usize,
     /// A thread waits until the first partition is due. One is enough.
@@ -34,18 +34,22 @@ struct State {
     stop: bool,
 }
 
-#[derive(Debug)]
-struct Due {
-    at: Instant,
-    partition: Arc<Partition>,
-}
-
 impl FlushQueue {
     /// Has a partition flushed at `at`, or as soon as possible if that is over.
     pub(super) fn push(&self, partition: Arc<Partition>, at: Instant) {
+        self.add(self.state.lock(), partition, at);
+    }
+
+    /// Has a partition flushed at `at` that is queued until `later`.
+    pub(super) fn hurry(&self, partition: Arc<Partition>, later: Instant, at: Instant) {
         let mut state = self.state.lock();
+        state.queue.remove(&(later, partition.ordinal()));
+        self.add(state, partition, at);
+    }
+
+    fn add(&self, mut state: MutexGuard<'_, State>, partition: Arc<Partition>, at: Instant) {
         let first = state.first().is_none_or(|first| at < first);
-        state.queue.push(Reverse(Due { at, partition }));
+        state.queue.insert((at, partition.ordinal()), partition);
         if !state.timed || at <= Instant::now() {
             self.ring(&state);
         } else if first {
@@ -63,19 +67,19 @@ impl FlushQueue {
         }
     }
 
-    /// Waits for a partition that is due; `None` once stopped.
-    fn take(&self) -> Option<Arc<Partition>> {
+    /// Waits for a partition that is due, and says since when it is; `None` once stopped.
+    fn take(&self) -> Option<(Arc<Partition>, Instant)> {
         let mut state = self.state.lock();
         while !state.stop {
             let now = Instant::now();
             match state.first() {
                 Some(at) if at <= now => {
-                    let Reverse(Due { partition, .. }) = state.queue.pop()?;
+                    let ((at, _), partition) = state.queue.pop_first()?;
                     // This thread goes to work: another one takes over what is left to be done or waited for.
                     if state.first().is_some_and(|next| next <= now || !state.timed) {
                         self.ring(&state);
                     }
-                    return Some(partition);
+                    return Some((partition, at));
                 }
                 Some(at) if !state.timed => {
                     state.timed = true;
@@ -108,27 +112,7 @@ impl FlushQueue {
 impl State {
     /// When the first partition is due.
     fn first(&self) -> Option<Instant> {
-        self.queue.peek().map(|Reverse(first)| first.at)
-    }
-}
-
-impl PartialEq for Due {
-    fn eq(&self, other: &Self) -> bool {
-        self.at == other.at
-    }
-}
-
-impl Eq for Due {}
-
-impl PartialOrd for Due {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Due {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.at.cmp(&other.at)
+        self.queue.first_key_value().map(|((at, _), _)| *at)
     }
 }
 
@@ -146,8 +130,8 @@ impl Flusher {
             let queue = Arc::clone(&flusher.queue);
             let thread = thread::Builder::new().name(format!("flusher-{number}"));
             flusher.threads.push(thread.spawn(move || {
-                while let Some(partition) = queue.take() {
-                    partition.flush();
+                while let Some((partition, at)) = queue.take() {
+                    partition.flush(at);
                 }
             })?);
         }

@@ -73,20 +73,23 @@ impl Partition {
         log: Log,
         shared: Arc<Shared>,
     ) -> Arc<Self> {
+        let now = Instant::now();
         let partition = Arc::new(Self {
             name,
             ordinal,
             log,
             readers: Waiters::default(),
             producers: Waiters::default(),
-            dirt: Mutex::new(Dirt::queued()),
+            dirt: Mutex::default(),
             refusing: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             postponed: AtomicBool::new(false),
             shared,
         });
         // What an earlier process wrote may still wait for the disk.
-        partition.queue(Instant::now());
+        let at = now + partition.delay();
+        *partition.dirt.lock() = Dirt::queued(at);
+        partition.queue(at);
         partition
     }
 
@@ -108,6 +111,11 @@ impl Partition {
     /// Offset after the last record.
     pub fn end_offset(&self) -> Offset {
         self.log.end_offset()
+    }
+
+    /// Offset of the next record that is appended.
+    pub fn next_offset(&self) -> Offset {
+        self.log.next_offset()
     }
 
     /// Offset after the last record, once no append is under way.
@@ -143,9 +151,9 @@ impl Partition {
         metrics.bytes_in.add(run.bytes().len() as u64);
         metrics.frames_in.add(run.frames() as u64);
         metrics.records_in.add(run.records());
-        let since = self.dirt.lock().add(Instant::now);
-        if let Some(since) = since {
-            self.queue(since);
+        let due = self.dirt.lock().add(Instant::now, self.delay());
+        if let Some(at) = due {
+            self.queue(at);
         }
         if self.log.durability() == Durability::Interval {
             self.readers.wake_all();
@@ -164,12 +172,15 @@ impl Partition {
     pub fn settled(&self) -> Settled {
         match self.log.durability() {
             Durability::Interval => Settled { until: Offset::MAX, failed: false },
-            Durability::Always => {
-                // In this order: after a failure no flush moves the offset, so the two fit each other.
-                let failed = self.log.is_read_only();
-                Settled { until: self.log.flushed_offset(), failed }
-            }
+            Durability::Always => self.flushed(),
         }
+    }
+
+    /// How far appends are on the disk, whatever the durability mode says.
+    pub fn flushed(&self) -> Settled {
+        // In this order: after a failure no flush moves the offset, so the two fit each other.
+        let failed = self.log.is_read_only();
+        Settled { until: self.log.flushed_offset(), failed }
     }
 
     /// Whether the disk does not keep up: the oldest record that is not flushed is older than two flush intervals. Then
@@ -195,6 +206,22 @@ impl Partition {
             }
             located => Ok((located?, None)),
         }
+    }
+
+    /// A cursor at the frame that holds `offset`, or at the first one after it; the log end is a valid place. Reads the
+    /// disk: not for a reactor.
+    pub fn locate(&self, offset: Offset) -> Result<Cursor, LocateError> {
+        self.log.locate(offset)
+    }
+
+    /// A cursor at the first record of this time or later; see [`Log::locate_time`]. Not for a reactor.
+    pub fn locate_time(&self, timestamp: u64) -> Result<Cursor, LocateError> {
+        self.log.locate_time(timestamp)
+    }
+
+    /// Offset of the first frame that a reader gets; see [`Log::offset_at`]. Not for a reactor.
+    pub fn offset_at(&self, cursor: &mut Cursor) -> Result<Offset, LocateError> {
+        self.log.offset_at(cursor)
     }
 
     /// The next bytes for a reader; see [`Log::fetch`].
@@ -236,23 +263,24 @@ impl Partition {
     }
 
     /// Makes everything appended so far durable and tells those who wait for it. Blocks for the disk. For the thread that
-    /// took the partition out of the queue: what was appended meanwhile is queued again, and so is what was postponed.
-    pub(super) fn flush(self: &Arc<Self>) {
-        self.dirt.lock().begin();
+    /// took the partition out of the queue, where it was until `at`: what was appended meanwhile is queued again, and so
+    /// is what was postponed.
+    pub(super) fn flush(self: &Arc<Self>, at: Instant) {
+        if !self.dirt.lock().begin(at) {
+            return;
+        }
         let result = self.flush_now();
         let ended = match result {
             Ok(()) => Ended::Durable,
             Err(FlushError::Postponed(_)) => Ended::Postponed,
             Err(FlushError::Failed(_)) => Ended::Failed,
         };
-        let since = self.dirt.lock().end(ended, Instant::now);
-        match since {
-            None => {}
-            // Not at once: it would be postponed again.
-            Some(_) if ended == Ended::Postponed => {
-                self.queue_at(Instant::now() + self.shared.flush_interval);
-            }
-            Some(since) => self.queue(since),
+        // Not at once: it would be postponed again.
+        let postponed = ended == Ended::Postponed;
+        let delay = if postponed { self.shared.flush_interval } else { self.delay() };
+        let due = self.dirt.lock().end(ended, Instant::now, delay);
+        if let Some(at) = due {
+            self.queue(at);
         }
         self.producers.wake_all();
         if ended == Ended::Durable && self.log.durability() == Durability::Always {
@@ -267,15 +295,25 @@ impl Partition {
         result
     }
 
-    /// Sees to it that a flusher comes by in time for what was appended at `since`.
-    fn queue(self: &Arc<Self>, since: Instant) {
-        self.queue_at(match self.log.durability() {
-            Durability::Interval => since + self.shared.flush_interval,
-            Durability::Always => since,
-        });
+    /// Has what was appended flushed at once: a producer waits for it whose topic would let it wait.
+    pub fn hurry_flush(self: &Arc<Self>) {
+        let now = Instant::now();
+        let queued = self.dirt.lock().hurry(now);
+        if let Some(later) = queued {
+            self.shared.flush_queue.hurry(Arc::clone(self), later, now);
+        }
     }
 
-    fn queue_at(self: &Arc<Self>, at: Instant) {
+    /// How long a record may wait for the beginning of its flush.
+    fn delay(&self) -> Duration {
+        match self.log.durability() {
+            Durability::Interval => self.shared.flush_interval,
+            Durability::Always => Duration::ZERO,
+        }
+    }
+
+    /// Has a flusher come by.
+    fn queue(self: &Arc<Self>, at: Instant) {
         self.shared.flush_queue.push(Arc::clone(self), at);
     }
 

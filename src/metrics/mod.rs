@@ -72,6 +72,10 @@ macro_rules! reasons {
 reasons! {
     /// The first byte is not a role.
     UnknownRole = "unknown_role";
+    /// The handshake asks for something that is not known.
+    Unsupported = "unsupported";
+    /// The handshake does not follow the format.
+    Malformed = "malformed";
     /// An empty name, or one outside the allow-list.
     InvalidName = "invalid_name";
     /// Clients may not produce to the broker's own topics.
@@ -96,6 +100,12 @@ reasons! {
     LimitReached = "limit_reached";
     /// The bytes that come next on disk are damaged.
     Corrupt = "corrupt";
+    /// The offset lies outside the log.
+    OutOfRange = "offset_out_of_range";
+    /// The partition takes no more records.
+    ReadOnly = "read_only";
+    /// The broker is going down.
+    ShuttingDown = "shutting_down";
 }
 
 /// One counter for each [`CloseReason`].
@@ -143,6 +153,10 @@ pub struct Metrics {
     pub commits: Counter,
     /// Commits beyond the end of the log, clamped to it.
     pub commits_clamped: Counter,
+    /// Commits beyond the end of the log that were refused, not clamped: those of protocol 1.1.
+    pub commits_refused: Counter,
+    /// Control frames sent to consumers, heartbeats among them.
+    pub control_frames: Counter,
     /// Entries of the offsets topic that could not be read.
     pub offsets_malformed: Counter,
     /// Flushes of a partition to the disk.

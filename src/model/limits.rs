@@ -42,6 +42,10 @@ pub const TOKEN_BYTES_MAX: usize = 4096;
 /// is the `u16` length, 65,535 bytes, and readers must take that.
 pub const MESSAGE_BYTES_MAX: usize = 1024;
 
+/// Shortest time between two heartbeats of one consumer, in milliseconds, whatever it asks for: idle consumers must not
+/// keep the broker busy.
+pub const HEARTBEAT_MS_MIN: u32 = 100;
+
 /// No partition hands out offsets at or above this one, so that sums of offsets and counts never overflow.
 pub const OFFSET_MAX: u64 = 1 << 62;
 

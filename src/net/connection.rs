@@ -3,10 +3,11 @@
 //! The reactor feeds it what has arrived and does what it says; so it is tested, and can be fuzzed, without either.
 
 use crate::metrics::CloseReason;
-use crate::protocol::{self, Ack, HANDSHAKE_LEN_MAX, Parsed, Request};
+use crate::protocol::v1_1::{self, Commits, Handshake};
+use crate::protocol::{self, Ack, Dialect, HANDSHAKE_LEN_MAX, Parsed, Request};
 use crate::record::{FrameLimits, Frames, Run, Scan, scan};
 
-use super::status;
+use super::status::{self, Refusal};
 
 /// What a connection is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,17 +18,29 @@ enum Phase {
     Opening,
     /// Frames come in.
     Producing,
-    /// Frames go out; what comes in means nothing.
+    /// Frames go out; what comes in means nothing here.
     Consuming,
+    /// Commits come in, to be answered.
+    Committing,
     /// Nothing more is read.
     Closing,
 }
 
-/// A connection of protocol 1.0.
+/// A connection of either version of the protocol: its first byte tells which.
 #[derive(Debug)]
 pub struct Connection {
     phase: Phase,
     limits: FrameLimits,
+    dialect: Dialect,
+}
+
+/// What a handshake asks for, in either version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asked {
+    /// By a handshake of version 1.0.
+    V1_0(Request),
+    /// By one of version 1.1.
+    V1_1(Box<Handshake>),
 }
 
 /// What to do next.
@@ -39,14 +52,19 @@ pub enum Action<'a> {
         needed: u64,
     },
     /// Find the partition, then say [`Connection::opened`].
-    Open(Request),
+    Open(Asked),
     /// Store the run and answer with [`acks`].
     Append(Run<'a>),
+    /// Commit these offsets, at most [`COMMITS_PER_STEP`], in order.
+    Commit(Commits<'a>),
     /// Keep what is left of the input and do not read more for now.
     Wait,
-    /// Close the connection, after what was already answered has been sent; the text is for the log.
-    Close(CloseReason, String),
+    /// Close the connection, after what was already answered has been sent, and in version 1.1 why.
+    Close(Box<Refusal>),
 }
+
+/// Commits that are acted upon at once: a connection that sends many takes its turns.
+pub const COMMITS_PER_STEP: usize = 256;
 
 /// An action, and how much of the input it takes.
 #[derive(Debug)]
@@ -64,6 +82,8 @@ pub enum Opened {
     Producer,
     /// It consumes.
     Consumer,
+    /// It commits.
+    Committer,
     /// Its commit is done: the answer is all there is.
     Committed,
 }
@@ -71,7 +91,12 @@ pub enum Opened {
 impl Connection {
     /// A new connection, whose frames must keep within `limits`.
     pub fn new(limits: FrameLimits) -> Self {
-        Self { phase: Phase::Handshake, limits }
+        Self { phase: Phase::Handshake, limits, dialect: Dialect::V1_0 }
+    }
+
+    /// Whether the peer is told why: it speaks version 1.1, as far as is known.
+    pub fn speaks_1_1(&self) -> bool {
+        self.dialect == Dialect::V1_1
     }
 
     /// Whether the handshake has not all arrived: what the handshake deadline is about.
@@ -85,16 +110,24 @@ impl Connection {
             Phase::Handshake => self.handshake(input),
             Phase::Opening => Step { consumed: 0, action: Action::Wait },
             Phase::Producing => self.frames(input),
+            Phase::Committing => Self::commits(input),
             Phase::Consuming => Step { consumed: input.len(), action: Action::Read { needed: 1 } },
             Phase::Closing => Step { consumed: input.len(), action: Action::Wait },
         }
     }
 
-    fn handshake(&mut self, input: &mut [u8]) -> Step<'static> {
+    fn handshake(&mut self, input: &[u8]) -> Step<'static> {
+        if let Some(dialect) = input.first().and_then(|first| Dialect::of(*first)) {
+            self.dialect = dialect;
+        }
+        if self.speaks_1_1() { self.handshake_1_1(input) } else { self.handshake_1_0(input) }
+    }
+
+    fn handshake_1_0(&mut self, input: &[u8]) -> Step<'static> {
         let error = match protocol::parse(input) {
             Ok(Parsed::Complete(request, consumed)) => {
                 self.phase = Phase::Opening;
-                return Step { consumed, action: Action::Open(request) };
+                return Step { consumed, action: Action::Open(Asked::V1_0(request)) };
             }
             Ok(Parsed::Incomplete) => {
                 debug_assert!(input.len() < HANDSHAKE_LEN_MAX);
@@ -103,7 +136,30 @@ impl Connection {
             }
             Err(error) => error,
         };
-        self.close(status::of_handshake(&error), &error)
+        self.close(status::of_handshake(&error))
+    }
+
+    fn handshake_1_1(&mut self, input: &[u8]) -> Step<'static> {
+        match Handshake::parse(input) {
+            Ok(v1_1::Parsed::Complete(handshake, consumed)) => {
+                self.phase = Phase::Opening;
+                Step { consumed, action: Action::Open(Asked::V1_1(Box::new(handshake))) }
+            }
+            Ok(v1_1::Parsed::Incomplete { needed }) => {
+                debug_assert!(needed <= v1_1::HANDSHAKE_LEN_MAX);
+                Step { consumed: 0, action: Action::Read { needed: needed as u64 } }
+            }
+            Err(error) => self.close(status::of_handshake_1_1(&error)),
+        }
+    }
+
+    fn commits(input: &[u8]) -> Step<'_> {
+        let most = input.len().min(COMMITS_PER_STEP * v1_1::COMMIT_LEN);
+        let commits = v1_1::commits(&input[..most]);
+        match commits.consumed() {
+            0 => Step { consumed: 0, action: Action::Read { needed: v1_1::COMMIT_LEN as u64 } },
+            consumed => Step { consumed, action: Action::Commit(commits) },
+        }
     }
 
     fn frames<'a>(&mut self, input: &'a mut [u8]) -> Step<'a> {
@@ -112,9 +168,7 @@ impl Connection {
             Scan { frames: 0, rest: Ok(needed), .. } => {
                 Step { consumed: 0, action: Action::Read { needed } }
             }
-            Scan { frames: 0, rest: Err(error), .. } => {
-                self.close(status::of_frame(&error), &error)
-            }
+            Scan { frames: 0, rest: Err(error), .. } => self.close(status::of_frame(&error)),
             // Frames before a bad one are good. The next call comes to what follows them.
             Scan { len, .. } => {
                 Step { consumed: len, action: Action::Append(Run::found(input, &found)) }
@@ -122,9 +176,9 @@ impl Connection {
         }
     }
 
-    fn close(&mut self, reason: CloseReason, detail: &impl ToString) -> Step<'static> {
+    fn close(&mut self, refusal: Refusal) -> Step<'static> {
         self.phase = Phase::Closing;
-        Step { consumed: 0, action: Action::Close(reason, detail.to_string()) }
+        Step { consumed: 0, action: Action::Close(Box::new(refusal)) }
     }
 
     /// The request was carried out.
@@ -133,6 +187,7 @@ impl Connection {
         self.phase = match opened {
             Opened::Producer => Phase::Producing,
             Opened::Consumer => Phase::Consuming,
+            Opened::Committer => Phase::Committing,
             Opened::Committed => Phase::Closing,
         };
     }
@@ -140,7 +195,7 @@ impl Connection {
     /// The peer will send no more, with `left` bytes not consumed. A reason if it left in the middle of something.
     pub fn end_of_input(&self, left: usize) -> Option<CloseReason> {
         let truncated = match self.phase {
-            Phase::Handshake | Phase::Producing => left > 0,
+            Phase::Handshake | Phase::Producing | Phase::Committing => left > 0,
             Phase::Opening | Phase::Consuming | Phase::Closing => false,
         };
         truncated.then_some(CloseReason::Truncated)
@@ -195,7 +250,8 @@ mod tests {
                     Action::Append(run) => {
                         payloads.extend(run.iter().map(|(_, _, payload)| payload.to_vec()));
                     }
-                    Action::Close(reason, _) => return (payloads, Some(reason)),
+                    Action::Commit(_) => {}
+                    Action::Close(refusal) => return (payloads, Some(refusal.reason)),
                 }
                 pending.drain(..consumed);
                 if opened {
@@ -246,6 +302,36 @@ mod tests {
     }
 
     #[test]
+    fn a_handshake_of_version_1_1_is_taken_in_any_pieces_and_its_faults_are_told() {
+        let bytes = [&b"\x11\x00\x04\x01\x00\x01t"[..], &frame(b"a")].concat();
+        let pieces: Vec<&[u8]> = bytes.chunks(1).collect();
+        assert_eq!(feed(&pieces), (vec![b"a".to_vec()], None));
+        assert_eq!(feed(&[&bytes[..5]]), (vec![], Some(CloseReason::Truncated)));
+        assert_eq!(feed(&[b"\x11\xff\xff"]), (vec![], Some(CloseReason::Malformed)));
+        assert_eq!(feed(&[b"\x12\x00\x03\x20\x00\x00"]), (vec![], Some(CloseReason::Unsupported)));
+        let mut connection = Connection::new(LIMITS);
+        let mut bytes = [0x13, 0xff, 0xff];
+        let Action::Close(refusal) = connection.receive(&mut bytes).action else { panic!() };
+        assert!(connection.speaks_1_1() && refusal.status == crate::protocol::Status::Malformed);
+    }
+
+    #[test]
+    fn commits_come_in_portions() {
+        let mut bytes = b"\x13\x00\x08\x01\x00\x01t\x03\x00\x01g".to_vec();
+        let mut connection = Connection::new(LIMITS);
+        assert!(matches!(connection.receive(&mut bytes).action, Action::Open(_)));
+        connection.opened(Opened::Committer);
+        let mut sent = vec![0; COMMITS_PER_STEP * v1_1::COMMIT_LEN + 9];
+        let portion = sent.len() - 9;
+        let Step { consumed, action } = connection.receive(&mut sent);
+        let Action::Commit(commits) = action else { panic!() };
+        assert_eq!((commits.len(), consumed), (COMMITS_PER_STEP, portion));
+        let step = connection.receive(&mut sent[..5]);
+        assert!(matches!((step.consumed, step.action), (0, Action::Read { needed: 8 })));
+        assert_eq!(connection.end_of_input(5), Some(CloseReason::Truncated));
+    }
+
+    #[test]
     fn acks_follow_the_run() {
         let mut bytes = [frame(b"a"), frame(b"b")].concat();
         let mut run = Run::parse(&mut bytes, &LIMITS).unwrap();
@@ -275,7 +361,7 @@ mod tests {
         }
 
         #[test]
-        fn garbage_never_panics(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8), role in 0u8..4) {
+        fn garbage_never_panics(chunks in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..64), 0..8), role in 0u8..0x15) {
             let mut chunks = chunks;
             if let Some(first) = chunks.first_mut() { first.insert(0, role); }
             let chunks: Vec<&[u8]> = chunks.iter().map(Vec::as_slice).collect();

@@ -1,118 +1,231 @@
 //! From a handshake to a partition: what a connection asked for, found or created.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::broker::{Broker, Cursor, OffsetKey, Partition, PartitionError};
-use crate::metrics::CloseReason;
-use crate::model::{GroupName, Offset, TopicPartition};
+use super::connection::Asked;
+use super::status::{self, Refusal};
+use crate::broker::{Broker, Cursor, LocateError, OffsetKey, Partition, PartitionError};
+use crate::model::{GroupName, Offset, PartitionId, TopicName, TopicPartition};
 use crate::protocol::Request;
-
-use super::status;
+use crate::protocol::v1_1::{Durability, Fallback, Handshake, NO_COMMIT, Role, Start};
 
 /// What was asked for.
 #[derive(Debug)]
 pub(super) enum Target {
     /// Append here.
-    Producer(Arc<Partition>),
+    Producer {
+        partition: Arc<Partition>,
+        /// Answer once the disk has it, whatever the topic says.
+        flushed: bool,
+    },
     /// Read from here.
-    Consumer(Arc<Partition>, Cursor),
-    /// The commit is done.
+    Consumer(Arc<Partition>, Cursor, Reading),
+    /// Commit this key.
+    Committer(Arc<Partition>, OffsetKey),
+    /// The commit of a version 1.0 handshake is done.
     Committed,
 }
 
-/// Why it was refused: the reason, and a text for the log.
-#[derive(Debug)]
-pub(super) struct Refused {
-    pub(super) reason: CloseReason,
-    pub(super) detail: String,
+/// What a consumer of version 1.1 asks for beside records; nothing of it for one of version 1.0.
+#[derive(Debug, Default)]
+pub(super) struct Reading {
+    /// It may commit this.
+    pub(super) key: Option<OffsetKey>,
+    /// It is told this often that there is nothing to send.
+    pub(super) heartbeat: Option<Duration>,
+    /// It ends here.
+    pub(super) until: Option<Cursor>,
+    /// It did not get the place it asked for: the one it has, and why.
+    pub(super) moved: Option<(Offset, String)>,
 }
 
-impl Refused {
-    fn new(reason: CloseReason, detail: &impl ToString) -> Self {
-        Self { reason, detail: detail.to_string() }
+/// A target, and the value of the reply.
+pub(super) type Opened = Result<(Target, u64), Refusal>;
+
+impl Asked {
+    fn topic(&self) -> &TopicName {
+        match self {
+            Self::V1_0(request) => request.topic(),
+            Self::V1_1(handshake) => &handshake.topic,
+        }
+    }
+
+    fn partition(&self) -> PartitionId {
+        match self {
+            Self::V1_0(request) => request.partition(),
+            Self::V1_1(handshake) => handshake.partition,
+        }
+    }
+
+    fn produces(&self) -> bool {
+        match self {
+            Self::V1_0(request) => matches!(request, Request::Produce { .. }),
+            Self::V1_1(handshake) => matches!(handshake.role, Role::Produce { .. }),
+        }
+    }
+
+    fn consumes(&self) -> bool {
+        match self {
+            Self::V1_0(request) => matches!(request, Request::Consume { .. }),
+            Self::V1_1(handshake) => matches!(handshake.role, Role::Consume { .. }),
+        }
     }
 }
 
 /// Answers a request without touching the disk; `None` if that is not possible.
-pub(super) fn open_now(broker: &Broker, request: &Request) -> Option<Result<Target, Refused>> {
-    if let Some(refused) = refuse_reserved(request) {
+pub(super) fn open_now(broker: &Broker, asked: &Asked) -> Option<Opened> {
+    if let Some(refused) = refuse_reserved(asked) {
         return Some(Err(refused));
     }
-    match request {
-        Request::Produce { topic, partition } => {
-            let found = broker.existing(topic, *partition)?;
-            Some(found.map(Target::Producer).map_err(|error| of_partition(&error)))
-        }
-        // Finding a consumer's place reads the index and the log.
-        Request::Consume { .. } => None,
-        Request::Commit { group, topic, partition, offset } => {
-            let found = broker.existing(topic, *partition)?;
-            Some(match found {
-                Ok(partition) => commit(broker, group, &partition, *offset),
-                Err(error) => Err(of_partition(&error)),
-            })
-        }
+    // Finding a consumer's place reads the index and the log.
+    if asked.consumes() {
+        return None;
     }
+    let found = broker.existing(asked.topic(), asked.partition())?;
+    Some(found.map_err(|error| status::of_partition(&error)).and_then(|it| act(broker, asked, it)))
 }
 
 /// Answers a request. May create a topic and read the log: not for a reactor.
-pub(super) fn open(broker: &Broker, request: &Request) -> Result<Target, Refused> {
-    if let Some(refused) = refuse_reserved(request) {
+pub(super) fn open(broker: &Broker, asked: &Asked) -> Opened {
+    if let Some(refused) = refuse_reserved(asked) {
         return Err(refused);
     }
     let partition = broker
-        .partition(request.topic(), request.partition())
-        .map_err(|error| of_partition(&error))?;
-    match request {
-        Request::Produce { .. } => Ok(Target::Producer(partition)),
-        Request::Consume { group, .. } => consume(broker, group, partition),
-        Request::Commit { group, offset, .. } => commit(broker, group, &partition, *offset),
+        .partition(asked.topic(), asked.partition())
+        .map_err(|error| status::of_partition(&error))?;
+    act(broker, asked, partition)
+}
+
+fn refuse_reserved(asked: &Asked) -> Option<Refusal> {
+    let refused = asked.produces() && asked.topic().is_reserved();
+    refused.then(|| status::of_partition(&PartitionError::Reserved(asked.topic().clone())))
+}
+
+fn act(broker: &Broker, asked: &Asked, partition: Arc<Partition>) -> Opened {
+    match asked {
+        Asked::V1_0(request) => act_1_0(broker, request, partition).map(|target| (target, 0)),
+        Asked::V1_1(handshake) => act_1_1(broker, handshake, partition),
     }
 }
 
-fn refuse_reserved(request: &Request) -> Option<Refused> {
+fn act_1_0(
+    broker: &Broker,
+    request: &Request,
+    partition: Arc<Partition>,
+) -> Result<Target, Refusal> {
     match request {
-        Request::Produce { topic, .. } if topic.is_reserved() => {
-            Some(of_partition(&PartitionError::Reserved(topic.clone())))
+        Request::Produce { .. } => Ok(Target::Producer { partition, flushed: false }),
+        Request::Consume { group, .. } => {
+            let committed = broker.committed(&key(group, partition.name()));
+            let (cursor, _) = resume(&partition, group, committed, committed.unwrap_or(0))
+                .map_err(|error| status::of_locate(&error))?;
+            Ok(Target::Consumer(partition, cursor, Reading::default()))
         }
-        _ => None,
+        Request::Commit { group, offset, .. } => {
+            match broker.commit(key(group, partition.name()), &partition, *offset) {
+                Ok(_) => Ok(Target::Committed),
+                Err(error) => Err(status::of_commit(&error)),
+            }
+        }
     }
+}
+
+fn act_1_1(broker: &Broker, handshake: &Handshake, partition: Arc<Partition>) -> Opened {
+    let client = &handshake.client;
+    tracing::debug!(
+        partition = %partition.name(), client_name = client.name, client_software = client.software,
+        "a client of protocol 1.1"
+    );
+    match &handshake.role {
+        Role::Produce { durability } => {
+            let end = partition.next_offset();
+            let flushed = *durability == Durability::Flushed;
+            Ok((Target::Producer { partition, flushed }, end))
+        }
+        Role::Consume { group, start, heartbeat_ms, until_end } => {
+            let end = partition.end_offset();
+            let key = group.as_ref().map(|group| key(group, partition.name()));
+            let committed = key.as_ref().and_then(|key| broker.committed(key));
+            let reading =
+                Reading { heartbeat: heartbeat_ms.map(heartbeat), key, until: None, moved: None };
+            let wanted = Wanted { group: group.as_ref(), start: *start, committed, end };
+            consume(partition, &wanted, *until_end, reading)
+                .map_err(|error| status::of_locate(&error))
+        }
+        Role::Commit { group } => {
+            let key = key(group, partition.name());
+            let committed = broker.committed(&key).unwrap_or(NO_COMMIT);
+            Ok((Target::Committer(partition, key), committed))
+        }
+    }
+}
+
+/// Where a consumer of version 1.1 wants to begin.
+struct Wanted<'a> {
+    group: Option<&'a GroupName>,
+    start: Start,
+    committed: Option<Offset>,
+    /// The log end at the time of the handshake.
+    end: Offset,
 }
 
 fn consume(
-    broker: &Broker,
-    group: &GroupName,
     partition: Arc<Partition>,
-) -> Result<Target, Refused> {
-    let committed = broker.committed(&key(group, partition.name()));
-    let (cursor, moved) = partition
-        .resume(committed.unwrap_or(0))
-        .map_err(|error| Refused::new(status::of_locate(&error), &error))?;
-    if let Some(moved) = moved.filter(|_| committed.is_some()) {
+    wanted: &Wanted<'_>,
+    until_end: bool,
+    mut reading: Reading,
+) -> Result<(Target, u64), LocateError> {
+    let Wanted { group, start, committed, end } = *wanted;
+    let mut cursor = match (start, committed, group) {
+        (Start::Committed(_), Some(offset), Some(group)) => {
+            let (cursor, to) = resume(&partition, group, committed, offset)?;
+            reading.moved = to.map(|to| {
+                (to, format!("the committed offset {offset} is not in the log any more"))
+            });
+            cursor
+        }
+        (Start::Latest | Start::Committed(Fallback::Latest), ..) => partition.locate(end)?,
+        (Start::Earliest | Start::Committed(Fallback::Earliest), ..) => {
+            // The oldest may be removed meanwhile: then it is another one.
+            partition.resume(partition.start_offset())?.0
+        }
+        (Start::Offset(offset), ..) => partition.locate(offset)?,
+        (Start::Timestamp(timestamp), ..) => partition.locate_time(timestamp)?,
+    };
+    if until_end {
+        reading.until = Some(partition.locate(end)?);
+    }
+    let first = partition.offset_at(&mut cursor)?;
+    if let Some((to, _)) = &mut reading.moved {
+        *to = first;
+    }
+    Ok((Target::Consumer(partition, cursor, reading), first))
+}
+
+/// The place where a group resumes; where that is outside the log, also the nearest offset in it.
+fn resume(
+    partition: &Partition,
+    group: &GroupName,
+    committed: Option<Offset>,
+    offset: Offset,
+) -> Result<(Cursor, Option<Offset>), LocateError> {
+    let (cursor, moved) = partition.resume(offset)?;
+    let moved = moved.filter(|_| committed.is_some());
+    if let Some(moved) = moved {
         tracing::warn!(
             %group, partition = %partition.name(), committed = moved.from, start = moved.to,
             "the committed offset is outside the log; the group resumes at the nearest one"
         );
     }
-    Ok(Target::Consumer(partition, cursor))
+    Ok((cursor, moved.map(|moved| moved.to)))
 }
 
-fn commit(
-    broker: &Broker,
-    group: &GroupName,
-    partition: &Partition,
-    offset: Offset,
-) -> Result<Target, Refused> {
-    match broker.commit(key(group, partition.name()), partition, offset) {
-        Ok(_) => Ok(Target::Committed),
-        Err(error) => Err(Refused::new(status::of_commit(&error), &error)),
-    }
+fn heartbeat(ms: NonZeroU32) -> Duration {
+    Duration::from_millis(u64::from(ms.get().max(crate::model::limits::HEARTBEAT_MS_MIN)))
 }
 
 fn key(group: &GroupName, partition: &TopicPartition) -> OffsetKey {
     OffsetKey { group: group.clone(), partition: partition.clone() }
-}
-
-fn of_partition(error: &PartitionError) -> Refused {
-    Refused::new(status::of_partition(error), error)
 }

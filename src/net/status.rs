@@ -1,56 +1,163 @@
 //! Errors become what the peer and the operator are told: the only place that maps them.
 //!
 //! Protocol 1.0 has no words for an error: the connection is closed without a byte, and the reason goes to the log and
-//! the metrics.
+//! the metrics. Protocol 1.1 says status, value and message before it closes.
 
-use crate::broker::{CommitError, LocateError, PartitionError};
+use crate::broker::{AppendError, CommitError, LocateError, PartitionError};
 use crate::metrics::CloseReason;
-use crate::protocol::HandshakeError;
+use crate::protocol::v1_1::{self, Answer, AnswerTo};
+use crate::protocol::{HandshakeError, Status};
 use crate::record::FrameError;
 
-/// Why a handshake closes the connection.
-pub(super) fn of_handshake(error: &HandshakeError) -> CloseReason {
-    match error {
-        HandshakeError::UnknownRole(_) => CloseReason::UnknownRole,
-        HandshakeError::EmptyName(_) | HandshakeError::InvalidName { .. } => {
-            CloseReason::InvalidName
-        }
+/// Why a connection is refused or closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// For metrics and the log.
+    pub reason: CloseReason,
+    /// What a peer of version 1.1 is told.
+    pub status: Status,
+    /// The detail that the status asks for, else 0.
+    pub value: u64,
+    /// For the peer. Says nothing about the broker's machine.
+    pub message: String,
+    /// For the log, in the error's own words.
+    pub detail: String,
+}
+
+impl Refusal {
+    fn new(reason: CloseReason, status: Status, error: &impl ToString) -> Self {
+        let detail = error.to_string();
+        Self { reason, status, value: 0, message: detail.clone(), detail }
+    }
+
+    fn value(self, value: u64) -> Self {
+        Self { value, ..self }
+    }
+
+    fn message(self, message: impl Into<String>) -> Self {
+        Self { message: message.into(), ..self }
+    }
+
+    /// The bytes of the answer.
+    pub(super) fn answer(&self, to: AnswerTo) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        Answer::error(self.status, self.value, self.message.as_str()).write(to, &mut bytes);
+        bytes
     }
 }
 
+/// Why a handshake closes the connection.
+pub(super) fn of_handshake(error: &HandshakeError) -> Refusal {
+    let (reason, status) = match error {
+        HandshakeError::UnknownRole(_) => (CloseReason::UnknownRole, Status::Unsupported),
+        HandshakeError::EmptyName(_) | HandshakeError::InvalidName { .. } => {
+            (CloseReason::InvalidName, Status::InvalidName)
+        }
+    };
+    Refusal::new(reason, status, error)
+}
+
+/// Why a handshake of version 1.1 closes the connection.
+pub(super) fn of_handshake_1_1(error: &v1_1::HandshakeError) -> Refusal {
+    let status = error.status();
+    let reason = match status {
+        Status::Unsupported => CloseReason::Unsupported,
+        Status::InvalidName => CloseReason::InvalidName,
+        _ => CloseReason::Malformed,
+    };
+    Refusal::new(reason, status, error)
+}
+
 /// Why a frame closes the connection.
-pub(super) fn of_frame(error: &FrameError) -> CloseReason {
-    match error {
-        FrameError::Magic(_) => CloseReason::BadMagic,
-        FrameError::KeyTooLarge { .. }
-        | FrameError::PayloadTooLarge { .. }
-        | FrameError::TooManyRecords { .. } => CloseReason::TooLarge,
+pub(super) fn of_frame(error: &FrameError) -> Refusal {
+    let too_large = |max: u32| {
+        Refusal::new(CloseReason::TooLarge, Status::TooLarge, error).value(u64::from(max))
+    };
+    match *error {
+        FrameError::Magic(_) => Refusal::new(CloseReason::BadMagic, Status::Malformed, error),
+        FrameError::KeyTooLarge { max, .. }
+        | FrameError::PayloadTooLarge { max, .. }
+        | FrameError::TooManyRecords { max, .. } => too_large(max),
     }
 }
 
 /// Why there is no partition for the connection.
-pub(super) fn of_partition(error: &PartitionError) -> CloseReason {
+pub(super) fn of_partition(error: &PartitionError) -> Refusal {
+    let new = |reason, status| Refusal::new(reason, status, error);
     match error {
-        PartitionError::UnknownTopic(_) => CloseReason::UnknownTopic,
-        PartitionError::UnknownPartition { .. } => CloseReason::UnknownPartition,
-        PartitionError::Reserved(_) => CloseReason::ReservedTopic,
-        PartitionError::LimitReached { .. } => CloseReason::LimitReached,
-        PartitionError::Create(_) => CloseReason::Storage,
+        PartitionError::UnknownTopic(topic) => new(CloseReason::UnknownTopic, Status::UnknownTopic)
+            .message(format!("there is no topic {topic}, and none is created on demand")),
+        PartitionError::UnknownPartition { topic, partition } => {
+            new(CloseReason::UnknownPartition, Status::UnknownPartition)
+                .message(format!("{topic} has no partition {partition}"))
+        }
+        PartitionError::Reserved(topic) => new(CloseReason::ReservedTopic, Status::ReservedTopic)
+            .message(format!("{topic} is a topic of the broker")),
+        PartitionError::LimitReached { .. } => new(CloseReason::LimitReached, Status::LimitReached),
+        // The error names paths.
+        PartitionError::Create(_) => new(CloseReason::Storage, Status::NotStored)
+            .message("the topic could not be created now; the broker's log says why"),
     }
 }
 
 /// Why there is no place to read from.
-pub(super) fn of_locate(error: &LocateError) -> CloseReason {
-    match error {
-        LocateError::Damaged { .. } => CloseReason::Corrupt,
-        LocateError::OutOfRange { .. } | LocateError::Io(_) => CloseReason::Storage,
+pub(super) fn of_locate(error: &LocateError) -> Refusal {
+    match *error {
+        LocateError::Damaged { .. } => Refusal::new(CloseReason::Corrupt, Status::Corrupt, error),
+        LocateError::OutOfRange { offset, start, end } => {
+            let (reason, status) = (CloseReason::OutOfRange, Status::OffsetOutOfRange);
+            Refusal::new(reason, status, error).value(offset.clamp(start, end)).message(format!(
+                "offset {offset} is outside the log, which goes from {start} to {end}"
+            ))
+        }
+        LocateError::Io(_) => Refusal::new(CloseReason::Storage, Status::Corrupt, error)
+            .message("the log could not be read there; the broker's log says why"),
     }
 }
 
-/// Why a commit was not done.
-pub(super) fn of_commit(error: &CommitError) -> CloseReason {
-    match error {
+/// Why a commit of version 1.0 was not done.
+pub(super) fn of_commit(error: &CommitError) -> Refusal {
+    let reason = match error {
         CommitError::Append(_) => CloseReason::Storage,
         CommitError::TableFull => CloseReason::LimitReached,
+        CommitError::BeyondEnd { .. } => CloseReason::OutOfRange,
+    };
+    let Answer { value, .. } = answer_of_commit(error);
+    Refusal::new(reason, status_of_commit(error), error).value(value)
+}
+
+/// What a commit on a connection of role commit is answered that was not done. The connection goes on.
+pub(super) fn answer_of_commit(error: &CommitError) -> Answer {
+    let value = if let CommitError::BeyondEnd { end, .. } = *error { end } else { 0 };
+    Answer::error(status_of_commit(error), value, "")
+}
+
+fn status_of_commit(error: &CommitError) -> Status {
+    match error {
+        CommitError::Append(error) if error.is_permanent() => Status::ReadOnly,
+        CommitError::Append(_) => Status::NotStored,
+        CommitError::TableFull => Status::LimitReached,
+        CommitError::BeyondEnd { .. } => Status::OffsetOutOfRange,
     }
+}
+
+/// Why frames will never be stored, if so: the error is not one that passes.
+pub(super) fn of_append(error: &AppendError) -> Option<Refusal> {
+    error.is_permanent().then(|| Refusal::new(CloseReason::ReadOnly, Status::ReadOnly, error))
+}
+
+/// Why frames whose flush failed are not stored.
+pub(super) fn of_failed_flush() -> Refusal {
+    let error = "a flush failed: the partition takes no more records until the broker is restarted";
+    Refusal::new(CloseReason::ReadOnly, Status::ReadOnly, &error)
+}
+
+/// Why nothing begins any more.
+pub(super) fn of_stopping() -> Refusal {
+    Refusal::new(CloseReason::ShuttingDown, Status::ShuttingDown, &"the broker is going down")
+}
+
+/// Why a worker does not take what was asked for.
+pub(super) fn of_lost_worker() -> Refusal {
+    Refusal::new(CloseReason::Storage, Status::ShuttingDown, &"the broker is going down")
 }

@@ -69,7 +69,11 @@ impl DirLock {
         if !try_lock(&file).map_err(unusable)? {
             return Err(DataDirError::Held { path: dir.to_owned(), holder: holder(&mut file) });
         }
-        write_pid(&mut file).map_err(unusable)?;
+        match write_pid(&mut file) {
+            // The lock holds without it, and a full disk is to be read from.
+            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            written => written.map_err(unusable)?,
+        }
         Ok(Self { _file: file })
     }
 

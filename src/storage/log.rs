@@ -67,8 +67,10 @@ pub struct Log {
 /// A reader's place in a log. See [`Log::fetch`].
 #[derive(Debug, Clone)]
 pub struct Cursor {
-    segment: Arc<Segment>,
-    position: u64,
+    pub(super) segment: Arc<Segment>,
+    pub(super) position: u64,
+    /// Where it went on behind damage, until somebody asks.
+    pub(super) skipped: Option<Offset>,
 }
 
 /// What a reader gets next.
@@ -161,7 +163,7 @@ impl Log {
         drop(segments);
         let segment = segment.ok_or(out_of_range)?;
         let position = segment.locate(offset)?;
-        Ok(Cursor { segment, position })
+        Ok(Cursor::new(segment, position))
     }
 
     /// The next bytes for a reader, at most `max`, across as many records as they hold. Takes no lock within a segment.
@@ -176,6 +178,7 @@ impl Log {
                 Next::Slice(slice) => return Fetch::Slice(slice),
                 Next::Bad(bad) if self.may_skip(cursor, &bad) => {
                     cursor.position = bad.positions.end;
+                    cursor.skipped = Some(bad.offsets.end);
                     continue;
                 }
                 Next::Bad(_) => return Fetch::Damaged,
@@ -216,9 +219,9 @@ impl Log {
         }
     }
 
-    fn next_segment(&self, cursor: &mut Cursor) -> bool {
+    pub(super) fn next_segment(&self, cursor: &mut Cursor) -> bool {
         match self.segment_after(cursor.segment.base_offset) {
-            Some(segment) => *cursor = Cursor { segment, position: 0 },
+            Some(segment) => *cursor = Cursor { segment, position: 0, skipped: cursor.skipped },
             None => return false,
         }
         true

@@ -25,6 +25,7 @@ mod log;
 mod mmap;
 mod options;
 mod os_disk;
+mod place;
 mod recovery;
 pub mod repair;
 mod replace;

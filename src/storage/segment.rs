@@ -1,8 +1,8 @@
 //! A segment: one `.wal` file and its index.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::{Mutex, RwLock};
 
@@ -26,7 +26,7 @@ pub(super) struct Segment {
     /// Bytes that readers may see.
     end: AtomicU64,
     /// The same, with the offset after the last record: for those who need both of one moment.
-    shown: Mutex<(u64, Offset)>,
+    pub(super) shown: Mutex<(u64, Offset)>,
     /// No byte will be added: `end` is final once this is seen.
     sealed: AtomicBool,
     bad: RwLock<BadRanges>,
@@ -34,6 +34,8 @@ pub(super) struct Segment {
     bad_from: AtomicU64,
     /// A wrong index entry was met, and said so.
     index_distrusted: AtomicBool,
+    /// The newest timestamp of its records, once somebody has looked and it is sealed.
+    pub(super) newest: OnceLock<u64>,
     metrics: Arc<Metrics>,
 }
 
@@ -76,6 +78,7 @@ impl Segment {
             bad: RwLock::default(),
             bad_from: AtomicU64::new(u64::MAX),
             index_distrusted: AtomicBool::new(false),
+            newest: OnceLock::new(),
             metrics,
         }
     }

@@ -1,4 +1,4 @@
-//! `docs/PROTOCOL.md` is true: its examples parse, a broker answers those of version 1.0 as written, those of version 1.1
+//! `docs/PROTOCOL.md` is true: its examples parse, a broker answers those of both versions as written, those of version 1.1
 //! are written again as they were read, and its numbers are the code's.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
@@ -14,7 +14,7 @@ use hermitmq::record::{Check, FrameLimits, check};
 use support::{Broker, RawClient, frames_of, hex, scratch};
 
 /// What a broker is asked to answer.
-const BROKER_SPEAKS: &[Kind] = &[Kind::Wire];
+const BROKER_SPEAKS: &[Kind] = &[Kind::Wire, Kind::Wire11];
 
 #[test]
 fn examples_are_read() {
@@ -128,7 +128,7 @@ fn a_broker_answers_the_examples_as_written() {
 
 #[test]
 fn limits_are_those_of_the_code() {
-    let constants: [(&str, u64); 11] = [
+    let constants: [(&str, u64); 12] = [
         ("TOPIC_NAME_MAX", limits::TOPIC_NAME_MAX as u64),
         ("GROUP_NAME_MAX", limits::GROUP_NAME_MAX as u64),
         ("PARTITIONS_PER_TOPIC_MAX", limits::PARTITIONS_PER_TOPIC_MAX.into()),
@@ -139,6 +139,7 @@ fn limits_are_those_of_the_code() {
         ("HANDSHAKE_FIELDS_BYTES_MAX", limits::HANDSHAKE_FIELDS_BYTES_MAX.into()),
         ("TOKEN_BYTES_MAX", limits::TOKEN_BYTES_MAX as u64),
         ("MESSAGE_BYTES_MAX", limits::MESSAGE_BYTES_MAX as u64),
+        ("HEARTBEAT_MS_MIN", limits::HEARTBEAT_MS_MIN.into()),
         ("OFFSET_MAX", limits::OFFSET_MAX),
     ];
     let document = document();

@@ -163,6 +163,12 @@ impl Volume {
         }
     }
 
+    /// Takes the right to write, or gives it back.
+    pub fn set_read_only(&self, read_only: bool) {
+        let options = if read_only { "remount,ro" } else { "remount,rw" };
+        run("mount", &[OsStr::new("-o"), OsStr::new(options), self.path().as_os_str()]).unwrap();
+    }
+
     /// Gives the medium room for `mib` MiB.
     pub fn enlarge_medium(&self, mib: u32) {
         let size = format!("remount,size={mib}m");

@@ -1,6 +1,6 @@
 //! What a reactor's sessions share.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -49,6 +49,8 @@ pub(super) struct Context {
     pub(super) stalls: VecDeque<(Instant, Key, u64)>,
     /// Sessions that end once their answers are out, and when they end all the same.
     pub(super) lingers: VecDeque<(Instant, Key)>,
+    /// When a consumer may be due a heartbeat, by its key.
+    pub(super) heartbeats: BTreeSet<(Instant, u64)>,
     /// The broker is going down: finish, do not begin.
     pub(super) stopping: bool,
 }

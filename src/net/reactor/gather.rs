@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::inbox::Key;
 use crate::broker::{AppendError, Appended, Partition};
 use crate::net::connection::acks;
+use crate::net::status::{self, Refusal};
 use crate::record::{Frames, Run};
 
 /// Bytes that are gathered at most: the largest run there is, and what one `read` takes at most.
@@ -83,34 +84,46 @@ impl Gather {
         self.records += run.records;
     }
 
-    /// Appends what is there and gives each connection's acks to `answer`, which is told whether they are due. False if
+    /// Appends what is there and gives each connection's acks to `answer`, which is told what became of the run. False if
     /// there was nothing.
-    pub(super) fn flush(&mut self, mut answer: impl FnMut(Key, &[u8], bool)) -> bool {
+    pub(super) fn flush(&mut self, mut answer: impl FnMut(Key, &[u8], &Outcome)) -> bool {
         let Some(partition) = self.partition.take() else { return false };
         let bytes = &mut self.buf[..self.len];
         let appended = partition.append(&mut Run::joined(bytes, self.frames, self.records));
-        let (stored, due) = outcome(&partition, &appended);
+        let outcome = Outcome::of(&partition, &appended);
         let mut rest = &self.buf[..self.len];
         for Part { key, len } in self.parts.drain(..) {
             let (part, behind) = rest.split_at(len);
             rest = behind;
             self.acks.clear();
-            acks(Frames::new(part), stored, &mut self.acks);
-            answer(key, &self.acks, due);
+            acks(Frames::new(part), outcome.stored, &mut self.acks);
+            answer(key, &self.acks, &outcome);
         }
         (self.len, self.frames, self.records) = (0, 0, 0);
         true
     }
 }
 
-/// Whether a run is in the log, and whether its producers may be told already: a refusal is told at once.
-pub(super) fn outcome(
-    partition: &Partition,
-    appended: &Result<Appended, AppendError>,
-) -> (bool, bool) {
-    match appended {
-        Ok(run) => (true, partition.settled().covers(*run)),
-        Err(_) => (false, true),
+/// What became of a run.
+#[derive(Debug)]
+pub(super) struct Outcome {
+    /// It is in the log.
+    pub(super) stored: bool,
+    /// Its producers may be told already, as far as the topic's durability mode says: a refusal is told at once.
+    pub(super) due: bool,
+    /// It never will be in the log: what producers are told that know more than acks.
+    pub(super) refusal: Option<Refusal>,
+}
+
+impl Outcome {
+    pub(super) fn of(partition: &Partition, appended: &Result<Appended, AppendError>) -> Self {
+        match appended {
+            Ok(run) => {
+                let due = partition.settled().covers(*run);
+                Self { stored: true, due, refusal: None }
+            }
+            Err(error) => Self { stored: false, due: true, refusal: status::of_append(error) },
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::session::Session;
 use crate::broker::{WaiterId, Wake};
-use crate::net::open::{Refused, Target};
+use crate::net::open::Opened;
 
 thread_local! {
     /// The reactor that this thread is, if it is one.
@@ -42,7 +42,7 @@ pub(super) enum Message {
     /// A producer whose partition belongs to this reactor.
     Moved(Box<Session>),
     /// A worker has done what a handshake asked for.
-    Opened(Key, Box<Result<Target, Refused>>),
+    Opened(Key, Box<Opened>),
     /// What a consumer is to be sent next is in the page cache now.
     Warmed(Key),
     /// Finish what was received, then end; at the latest at this time.

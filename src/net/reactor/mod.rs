@@ -5,7 +5,9 @@
 //! remembers what its socket is ready for, and is driven until it is not or its turn is over.
 
 mod acceptor;
+mod commits;
 mod context;
+mod control;
 mod gather;
 mod inbox;
 mod plane;
@@ -110,6 +112,7 @@ impl Reactor {
             self.expire_handshakes();
             self.expire_stalls();
             self.expire_lingers();
+            self.send_heartbeats();
         }
     }
 
@@ -125,7 +128,8 @@ impl Reactor {
         let first = self.deadlines.front().map(|(at, _)| *at);
         let stall = self.cx.stalls.front().map(|(at, ..)| *at);
         let linger = self.cx.lingers.front().map(|(at, _)| *at);
-        let next = [first, stall, linger, self.stop_at].into_iter().flatten().min();
+        let beat = self.cx.heartbeats.first().map(|(at, _)| *at);
+        let next = [first, stall, linger, beat, self.stop_at].into_iter().flatten().min();
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -160,7 +164,7 @@ impl Reactor {
                     if let Some(session) =
                         self.sessions.get_mut(key.slot()).filter(|s| s.key == key)
                     {
-                        let verdict = session.opened(*result, &self.cx);
+                        let verdict = session.opened(*result, &mut self.cx);
                         self.apply(key, verdict);
                     }
                 }
@@ -260,9 +264,9 @@ impl Reactor {
     fn flush_gathered(&mut self) {
         let Self { sessions, cx, failed, .. } = self;
         let Context { gather, wake, spares, now, .. } = cx;
-        let appended = gather.flush(|key, acks, due| {
+        let appended = gather.flush(|key, acks, outcome| {
             if let Some(session) = sessions.get_mut(key.slot()).filter(|s| s.key == key)
-                && session.acknowledge(acks, due, wake, spares).is_err()
+                && session.acknowledge(acks, outcome, wake, spares).is_err()
             {
                 failed.push(key);
             }
@@ -297,7 +301,7 @@ impl Reactor {
             return;
         }
         let mut session = self.sessions.remove(key.slot());
-        session.leave(&self.cx);
+        session.leave(&mut self.cx);
         self.cx.metrics.connections.dec();
         let peer = session.peer;
         let _in_span = session.span.enter();
@@ -367,9 +371,26 @@ impl Reactor {
         while let Some((_, key)) = self.cx.lingers.pop_front_if(|(at, _)| *at <= now) {
             let Some(session) = self.session(key) else { continue };
             match session.closing {
-                Some(Ending(reason)) if !session.out.is_empty() => self.close(key, reason),
+                Some(Ending(reason)) if session.draining || !session.out.is_empty() => {
+                    self.close(key, reason);
+                }
                 // It has taken what it was sent. The rest waits for the disk.
                 _ => session.lingers = false,
+            }
+        }
+    }
+
+    /// Tells idle consumers that all is well.
+    fn send_heartbeats(&mut self) {
+        while let Some(&(at, key)) = self.cx.heartbeats.first() {
+            if at > self.cx.now {
+                break;
+            }
+            self.cx.heartbeats.pop_first();
+            let key = Key(key);
+            let session = self.sessions.get_mut(key.slot()).filter(|session| session.key == key);
+            if let Some(Err(verdict)) = session.map(|session| session.beat(&mut self.cx)) {
+                self.apply(key, verdict);
             }
         }
     }
@@ -400,10 +421,17 @@ impl Reactor {
                 break;
             }
         }
-        match self.session(key) {
-            Some(session) if session.owes_nothing() => self.close(key, None),
-            Some(session) => session.closing = Some(Ending(None)),
-            None => {}
+        let session = self.sessions.get_mut(key.slot()).filter(|session| session.key == key);
+        let Some(session) = session else { return };
+        session.say_goodbye(&mut self.cx);
+        match (session.owes_nothing(), session.farewell.is_empty()) {
+            (true, true) => self.close(key, None),
+            (owes_nothing, _) => {
+                session.closing.get_or_insert(Ending(None));
+                if owes_nothing {
+                    self.drive(key);
+                }
+            }
         }
     }
 }

@@ -158,6 +158,7 @@ impl DataPlane {
                     scratch: vec![0; SCRATCH],
                     stalls: std::collections::VecDeque::new(),
                     lingers: std::collections::VecDeque::new(),
+                    heartbeats: std::collections::BTreeSet::new(),
                     stopping: false,
                 },
             };

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use mio::net::TcpStream;
 
 use super::context::Context;
-use super::gather::{Counts, outcome};
+use super::gather::{Counts, Outcome};
 use super::session::{Ending, Role, Session, Verdict};
 use super::waiting::WAITING_MAX;
 use super::worker::{Job, Work};
-use crate::metrics::CloseReason;
 use crate::net::budget::Lease;
-use crate::net::connection::{Action, acks};
+use crate::net::connection::{Action, Asked, acks};
 use crate::net::open::open_now;
-use crate::protocol::{ACK_LEN, Request};
+use crate::net::status;
+use crate::protocol::ACK_LEN;
 use crate::record::Run;
 
 /// Reads of one session before others get their turn.
@@ -190,10 +190,10 @@ impl Session {
         };
         self.progress += STALL_BYTES;
         let appended = partition.append(&mut run);
-        let (stored, due) = outcome(partition, &appended);
+        let outcome = Outcome::of(partition, &appended);
         let mut answer = Vec::with_capacity(ACK_LEN);
-        acks(run.iter(), stored, &mut answer);
-        self.acknowledge(&answer, due, &cx.wake, &mut cx.spares).err()
+        acks(run.iter(), outcome.stored, &mut answer);
+        self.acknowledge(&answer, &outcome, &cx.wake, &mut cx.spares).err()
     }
 
     /// The peer sends no more: what it sent is answered, then the connection is closed.
@@ -227,20 +227,25 @@ impl Session {
                     self.keep(needed, cx);
                     break;
                 }
-                Action::Open(request) => opening = Some(request),
+                Action::Open(asked) => opening = Some(asked),
+                Action::Commit(commits) => {
+                    let answered = super::commits::answer(&self.role, commits, &cx.broker);
+                    self.pending.extend_from_slice(&input[consumed..]);
+                    self.pending_new = !self.pending.is_empty();
+                    return self.answer(&answered).err();
+                }
                 Action::Wait => {
                     self.pending.extend_from_slice(&input[consumed..]);
                     break;
                 }
-                Action::Close(reason, detail) => {
-                    self.closing = Some(Ending(Some(reason)));
-                    self.detail = detail;
+                Action::Close(refusal) => {
+                    self.refuse(*refusal);
                     break;
                 }
             }
             left -= consumed;
         }
-        opening.and_then(|request| self.open(request, cx))
+        opening.and_then(|asked| self.open(asked, cx))
     }
 
     /// Keeps what is pending, the start of a frame (or handshake) that takes `needed` bytes to go on.
@@ -271,18 +276,23 @@ impl Session {
         }
     }
 
-    fn open(&mut self, request: Request, cx: &mut Context) -> Option<Verdict> {
+    fn open(&mut self, asked: Asked, cx: &mut Context) -> Option<Verdict> {
         if cx.stopping {
-            return Some(Verdict::Close(None));
+            if matches!(asked, Asked::V1_0(_)) {
+                return Some(Verdict::Close(None));
+            }
+            self.refuse(status::of_stopping());
+            return Some(Verdict::Again);
         }
-        if let Some(result) = open_now(&cx.broker, &request) {
+        if let Some(result) = open_now(&cx.broker, &asked) {
             return Some(self.opened(result, cx));
         }
-        let job = Job { work: Work::Open(request), key: self.key, inbox: Arc::clone(&cx.inbox) };
-        match cx.jobs.send(job) {
-            Ok(()) => None,
-            Err(_) => Some(Verdict::Close(Some(CloseReason::Storage))),
+        let job = Job { work: Work::Open(asked), key: self.key, inbox: Arc::clone(&cx.inbox) };
+        if cx.jobs.send(job).is_err() {
+            self.refuse(status::of_lost_worker());
+            return Some(Verdict::Again);
         }
+        None
     }
 }
 

@@ -4,11 +4,15 @@ use std::io::{self, Read};
 use std::sync::Arc;
 
 use super::context::Context;
-use super::session::{Role, Session, Verdict};
+use super::session::{Ending, Role, Session, Verdict};
 use super::worker::{Job, Work};
-use crate::broker::Fetch;
+use crate::broker::{Cursor, Fetch};
 use crate::metrics::CloseReason;
+use crate::model::Offset;
+use crate::net::open::Reading;
 use crate::net::sys::send_file;
+use crate::protocol::Status;
+use crate::protocol::v1_1::{COMMIT_LEN, ControlFrame};
 use crate::storage::file_slice::FileSlice;
 
 /// Bytes sent to one consumer before others get their turn.
@@ -21,8 +25,8 @@ const SLICE: u64 = 1024 * 1024;
 /// what was just appended, as a rule; at most, this much is read from the disk on the reactor.
 const PROBE_MIN: u64 = 16 * 1024;
 
-/// Reads of what a consumer sends (and nobody wants) in one turn.
-const DISCARDS_PER_TURN: usize = 4;
+/// Reads of what a consumer sends in one turn.
+const INPUTS_PER_TURN: usize = 4;
 
 /// Where sending stopped.
 enum Sent {
@@ -32,12 +36,16 @@ enum Sent {
     Blocked,
     /// The turn is over.
     Turn,
+    /// The consumer has all that it asked for.
+    Done,
+    /// What comes next is damaged.
+    Damaged,
     Close(Option<CloseReason>),
 }
 
 impl Session {
     pub(super) fn drive_consumer(&mut self, cx: &mut Context) -> Verdict {
-        if let Err(verdict) = self.discard_input(cx) {
+        if let Err(verdict) = self.take_input(cx) {
             return verdict;
         }
         loop {
@@ -45,6 +53,11 @@ impl Session {
                 Sent::Blocked => return self.rest(),
                 Sent::Turn => return Verdict::Again,
                 Sent::Close(reason) => return Verdict::Close(reason),
+                Sent::Damaged => return self.end_at_damage(cx),
+                Sent::Done => {
+                    self.closing = Some(Ending(None));
+                    return Verdict::Again;
+                }
                 // A peer that will send no more and has got everything: it is gone, or wants no more.
                 Sent::Tail if self.ended => return Verdict::Close(None),
                 Sent::Tail => {}
@@ -63,7 +76,7 @@ impl Session {
     /// Parks at the end of the log, once. `true` if more has arrived meanwhile.
     fn park(&mut self, cx: &Context) -> bool {
         let waiter = self.waiter();
-        let Role::Consumer { partition, cursor, parked } = &mut self.role else { return false };
+        let Role::Consumer { partition, cursor, parked, .. } = &mut self.role else { return false };
         if *parked {
             return false;
         }
@@ -77,18 +90,39 @@ impl Session {
     fn send(&mut self, cx: &Context) -> Sent {
         let mut left = BYTES_PER_TURN;
         while left > 0 {
-            let Role::Consumer { partition, cursor, .. } = &mut self.role else {
+            let Role::Consumer { partition, cursor, reading, .. } = &mut self.role else {
                 return Sent::Close(None);
             };
             if !self.writable || self.warming {
                 return Sent::Blocked;
             }
             let max = if self.warm > 0 { self.warm.min(left) } else { SLICE.min(left) };
-            let slice = match partition.fetch(cursor, max) {
-                Fetch::Slice(slice) => slice,
-                Fetch::Tail => return Sent::Tail,
-                Fetch::Damaged => return Sent::Close(Some(CloseReason::Corrupt)),
+            let to_end =
+                |cursor: &Cursor| reading.until.as_ref().map(|end| cursor.distance_to(end));
+            let max = match to_end(cursor) {
+                Some(Some(0)) => return Sent::Done,
+                Some(Some(bytes)) => max.min(bytes),
+                Some(None) | None => max,
             };
+            let fetched = partition.fetch(cursor, max);
+            if let Some(offset) = cursor.take_skipped()
+                && self.connection.speaks_1_1()
+            {
+                match self.tell_skipped(offset, cx) {
+                    Ok(()) => continue,
+                    Err(_) => return Sent::Close(None),
+                }
+            }
+            let slice = match fetched {
+                Fetch::Slice(slice) => slice,
+                Fetch::Tail if reading.until.is_some() => return Sent::Done,
+                Fetch::Tail => return Sent::Tail,
+                Fetch::Damaged => return Sent::Damaged,
+            };
+            if to_end(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
+                // It went on to the segment in which it ends.
+                continue;
+            }
             if slice.len() > self.warm && slice.len() >= PROBE_MIN {
                 self.warm = slice.len();
                 if !slice.is_cached() {
@@ -99,6 +133,7 @@ impl Session {
                 Ok(sent) => {
                     let sent = sent as u64;
                     cursor.advance(sent);
+                    self.sent_at = cx.now;
                     cx.metrics.bytes_out.add(sent);
                     left = left.saturating_sub(sent);
                     self.warm = self.warm.saturating_sub(sent);
@@ -108,6 +143,12 @@ impl Session {
             }
         }
         Sent::Turn
+    }
+
+    /// The consumer was moved past damage, and stands where frames begin again.
+    fn tell_skipped(&mut self, offset: Offset, cx: &Context) -> Result<(), Verdict> {
+        let message = "damaged records were skipped";
+        self.tell(&ControlFrame::new(Status::Corrupt, offset, message), cx)
     }
 
     /// Has the slice read into the page cache by a thread that may wait for the disk.
@@ -121,19 +162,30 @@ impl Session {
         }
     }
 
-    /// Reads what the consumer sends, which means nothing in 1.0, to notice when it leaves.
-    fn discard_input(&mut self, cx: &mut Context) -> Result<(), Verdict> {
-        self.pending = Vec::new();
+    /// Reads what the peer sends, to notice when it leaves: commits, of a consumer that may commit; else it means nothing.
+    pub(super) fn take_input(&mut self, cx: &mut Context) -> Result<(), Verdict> {
         self.pending_new = false;
-        for _ in 0..DISCARDS_PER_TURN {
+        let commits =
+            matches!(&self.role, Role::Consumer { reading: Reading { key: Some(_), .. }, .. });
+        if !commits {
+            self.pending = Vec::new();
+        } else if self.pending.len() >= COMMIT_LEN {
+            let pending = std::mem::take(&mut self.pending);
+            self.take_commits(&pending, &cx.broker);
+        }
+        for _ in 0..INPUTS_PER_TURN {
             if !self.readable {
                 return Ok(());
             }
-            match (&self.stream).read(&mut cx.scratch) {
+            // The start of a commit, at most.
+            let have = self.pending.len();
+            cx.scratch[..have].copy_from_slice(&self.pending);
+            match (&self.stream).read(&mut cx.scratch[have..]) {
                 Ok(0) => {
                     self.ended = true;
                     self.readable = false;
                 }
+                Ok(read) if commits => self.take_commits(&cx.scratch[..have + read], &cx.broker),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -1,7 +1,7 @@
 //! One connection on a reactor: its socket, its protocol state, and what it is about.
 
 use std::io::{self, Write};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,17 @@ use mio::net::TcpStream;
 use tracing::Span;
 
 use super::context::Context;
+use super::gather::Outcome;
 use super::inbox::Key;
 use super::receive::Large;
 use super::waiting::{Spares, WaitingAcks};
-use crate::broker::{Cursor, Partition, WaiterId, Wake};
+use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
 use crate::metrics::CloseReason;
 use crate::net::connection::{Connection, Opened};
-use crate::net::open::{Refused, Target};
+use crate::net::open::{self, Reading, Target};
+use crate::net::status::{self, Refusal};
 use crate::protocol::COMMIT_ACK;
+use crate::protocol::v1_1::{Answer, AnswerTo};
 
 /// A peer that has ended, or broken the protocol, has this long to take its last answers.
 const LINGER_TIME: Duration = Duration::from_secs(10);
@@ -41,7 +44,8 @@ pub(super) enum Verdict {
 pub(super) enum Role {
     Unknown,
     Producer(Arc<Partition>),
-    Consumer { partition: Arc<Partition>, cursor: Cursor, parked: bool },
+    Consumer { partition: Arc<Partition>, cursor: Cursor, parked: bool, reading: Reading },
+    Committer(Arc<Partition>, OffsetKey),
     Committed,
 }
 
@@ -80,6 +84,8 @@ pub(super) struct Session {
     pub(super) waiting: WaitingAcks,
     /// Its partition wakes it after the next flush.
     pub(super) awaits_flush: bool,
+    /// Its frames are answered once the disk has them, whatever the topic says.
+    pub(super) flushed: bool,
     /// Not read until a flush has ended.
     pub(super) held: bool,
     /// Answers that the socket did not take, from `out_at` on.
@@ -97,6 +103,15 @@ pub(super) struct Session {
     pub(super) queued: bool,
     /// How the connection will end, once the answers are out.
     pub(super) closing: Option<Ending>,
+    /// What the peer is told at the end, behind all its answers.
+    pub(super) farewell: Vec<u8>,
+    /// All has been said, and the peer is told that: what it still sends is read, so that closing does not take back what
+    /// is on its way to it.
+    pub(super) draining: bool,
+    /// Its place among the reactor's `heartbeats`.
+    pub(super) beat_at: Option<Instant>,
+    /// When something was last sent to a consumer.
+    pub(super) sent_at: Instant,
     /// Among the reactor's `lingers`.
     pub(super) lingers: bool,
     /// What the log says about the end beside its reason.
@@ -122,6 +137,7 @@ impl Session {
             warming: false,
             waiting: WaitingAcks::default(),
             awaits_flush: false,
+            flushed: false,
             held: false,
             out: Vec::new(),
             out_at: 0,
@@ -131,6 +147,10 @@ impl Session {
             ended: false,
             queued: false,
             closing: None,
+            farewell: Vec::new(),
+            draining: false,
+            beat_at: None,
+            sent_at: Instant::now(),
             lingers: false,
             detail: String::new(),
         }
@@ -146,44 +166,119 @@ impl Session {
             return verdict;
         }
         if let Err(verdict) = self.send_answers() {
-            if self.closing.is_some() && !std::mem::replace(&mut self.lingers, true) {
-                cx.lingers.push_back((Instant::now() + LINGER_TIME, self.key));
+            if self.closing.is_some() {
+                self.linger(cx);
             }
             return verdict;
         }
-        if let Some(Ending(reason)) = self.closing {
-            // The last acks come with a flush, and this session is woken then.
-            return if self.owes_nothing() { Verdict::Close(reason) } else { Verdict::Keep };
+        if let Some(ending) = self.closing {
+            return self.drive_end(ending, cx);
         }
         match self.role {
             Role::Consumer { .. } => self.drive_consumer(cx),
             Role::Committed => Verdict::Close(None),
-            Role::Unknown | Role::Producer(_) => self.drive_input(cx),
+            Role::Unknown | Role::Producer(_) | Role::Committer(..) => self.drive_input(cx),
         }
     }
 
+    /// Ends the session once its answers are out.
+    fn drive_end(&mut self, Ending(reason): Ending, cx: &mut Context) -> Verdict {
+        if self.draining {
+            return self.drain(reason, cx);
+        }
+        // The last acks come with a flush, and this session is woken then.
+        if !self.owes_nothing() {
+            return Verdict::Keep;
+        }
+        if !self.connection.speaks_1_1() {
+            return Verdict::Close(reason);
+        }
+        if !cx.gather.is_empty() {
+            // It may have gathered frames: they are answered first.
+            return Verdict::Flush;
+        }
+        let farewell = std::mem::take(&mut self.farewell);
+        if let Err(verdict) = self.answer(&farewell) {
+            return verdict;
+        }
+        if !self.out.is_empty() {
+            self.linger(cx);
+            return Verdict::Keep;
+        }
+        if self.ended || cx.stopping || self.stream.shutdown(Shutdown::Write).is_err() {
+            return Verdict::Close(reason);
+        }
+        self.draining = true;
+        // Of a frame that comes too late: others may need the memory.
+        self.large = None;
+        self.readable = true;
+        self.linger(cx);
+        self.drain(reason, cx)
+    }
+
+    /// Reads until the peer closes too.
+    fn drain(&mut self, reason: Option<CloseReason>, cx: &mut Context) -> Verdict {
+        if self.take_input(cx).is_err() || self.ended || cx.stopping {
+            return Verdict::Close(reason);
+        }
+        if self.readable { Verdict::Again } else { Verdict::Keep }
+    }
+
+    fn linger(&mut self, cx: &mut Context) {
+        if !std::mem::replace(&mut self.lingers, true) {
+            cx.lingers.push_back((Instant::now() + LINGER_TIME, self.key));
+        }
+    }
+
+    /// Begins to end the session: the peer is told why, in version 1.1, behind all that is answered.
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
+        if self.connection.speaks_1_1() {
+            let to = match self.role {
+                Role::Unknown => AnswerTo::Handshake,
+                _ => AnswerTo::Frame,
+            };
+            self.farewell = refusal.answer(to);
+        }
+        self.closing = Some(Ending(Some(refusal.reason)));
+        self.detail = refusal.detail;
+    }
+
     /// Takes what a handshake asked for, or the refusal.
-    pub(super) fn opened(&mut self, result: Result<Target, Refused>, cx: &Context) -> Verdict {
-        let target = match result {
-            Ok(target) => target,
-            Err(refused) => {
-                self.detail = refused.detail;
-                return Verdict::Close(Some(refused.reason));
+    pub(super) fn opened(&mut self, result: open::Opened, cx: &mut Context) -> Verdict {
+        let (target, value) = match result {
+            Ok(opened) => opened,
+            Err(refusal) => {
+                self.refuse(refusal);
+                return Verdict::Again;
             }
         };
+        if self.connection.speaks_1_1() {
+            let mut reply = Vec::new();
+            Answer::ok(value).write(AnswerTo::Handshake, &mut reply);
+            if let Err(verdict) = self.answer(&reply) {
+                return verdict;
+            }
+        }
         self.pending_new = !self.pending.is_empty();
         match target {
-            Target::Producer(partition) => {
+            Target::Producer { partition, flushed } => {
+                self.flushed = flushed;
                 self.connection.opened(Opened::Producer);
                 self.span = self.span_of("producer", &partition);
                 let home = partition.ordinal() % cx.reactors;
                 self.role = Role::Producer(partition);
                 if home == cx.reactor { Verdict::Again } else { Verdict::Move(home) }
             }
-            Target::Consumer(partition, cursor) => {
+            Target::Consumer(partition, cursor, reading) => {
                 self.connection.opened(Opened::Consumer);
                 self.span = self.span_of("consumer", &partition);
-                self.role = Role::Consumer { partition, cursor, parked: false };
+                self.role = Role::Consumer { partition, cursor, parked: false, reading };
+                self.begin_consuming(cx)
+            }
+            Target::Committer(partition, key) => {
+                self.connection.opened(Opened::Committer);
+                self.span = self.span_of("committer", &partition);
+                self.role = Role::Committer(partition, key);
                 Verdict::Again
             }
             Target::Committed => {
@@ -208,14 +303,22 @@ impl Session {
         self.out.is_empty() && self.waiting.is_empty()
     }
 
-    /// Answers frames: now if that is `due` and no earlier ack waits, else once the disk has them.
+    /// Answers frames: now if that is due and no earlier ack waits, else once the disk has them.
     pub(super) fn acknowledge(
         &mut self,
         acks: &[u8],
-        due: bool,
+        outcome: &Outcome,
         wake: &Arc<dyn Wake>,
         spares: &mut Spares,
     ) -> Result<(), Verdict> {
+        if let Some(refusal) = &outcome.refusal
+            && self.connection.speaks_1_1()
+        {
+            self.refuse(refusal.clone());
+            return self.release(wake, spares);
+        }
+        // A topic may answer before the disk has it; what is refused does not wait for the disk.
+        let due = outcome.due && !(self.flushed && outcome.stored);
         if due && self.waiting.is_empty() {
             return self.answer(acks);
         }
@@ -227,16 +330,30 @@ impl Session {
     fn release(&mut self, wake: &Arc<dyn Wake>, spares: &mut Spares) -> Result<(), Verdict> {
         while !self.waiting.is_empty() {
             let Role::Producer(partition) = &self.role else { return Ok(()) };
-            let settled = partition.settled();
+            let settled = if self.flushed { partition.flushed() } else { partition.settled() };
             let mut waiting = std::mem::take(&mut self.waiting);
-            let due = waiting.due(settled);
+            // In version 1.1 a failure is not said in acks.
+            let failed = settled.failed && !self.connection.speaks_1_1();
+            let due = waiting.due(Settled { failed, ..settled });
             let (sent, len) = (self.answer(due), due.len());
             waiting.advance(len, spares);
             self.waiting = waiting;
             sent?;
+            if settled.failed && self.connection.speaks_1_1() && !self.waiting.is_empty() {
+                // In place of the first of them that never will be stored.
+                self.waiting.clear(spares);
+                self.refuse(status::of_failed_flush());
+                break;
+            }
             if self.waiting.is_empty() || !self.await_flush(wake) {
                 break;
             }
+        }
+        if let Role::Producer(partition) = &self.role
+            && self.flushed
+            && !self.waiting.is_empty()
+        {
+            partition.hurry_flush();
         }
         Ok(())
     }
@@ -259,7 +376,7 @@ impl Session {
         match &mut self.role {
             Role::Consumer { parked, .. } => *parked = false,
             Role::Producer(_) => (self.awaits_flush, self.held) = (false, false),
-            Role::Unknown | Role::Committed => {}
+            Role::Unknown | Role::Committer(..) | Role::Committed => {}
         }
     }
 
@@ -302,8 +419,11 @@ impl Session {
     }
 
     /// Ends the session's business with its partition.
-    pub(super) fn leave(&mut self, cx: &Context) {
+    pub(super) fn leave(&mut self, cx: &mut Context) {
         let waiter = self.waiter();
+        if let Some(at) = self.beat_at.take() {
+            cx.heartbeats.remove(&(at, self.key.0));
+        }
         if let Role::Consumer { partition, parked: true, .. } = &self.role {
             partition.unpark(&cx.wake, waiter);
         }

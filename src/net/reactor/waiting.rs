@@ -68,6 +68,11 @@ impl WaitingAcks {
         &waiting[..due]
     }
 
+    /// Forgets all acks: the peer is told something else instead.
+    pub(super) fn clear(&mut self, spares: &mut Spares) {
+        self.advance(self.len(), spares);
+    }
+
     /// Forgets acks that are on their way, `len` bytes of them. The last one gives the memory back.
     pub(super) fn advance(&mut self, len: usize, spares: &mut Spares) {
         self.sent += len;

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use super::inbox::{Inbox, Key, Message};
 use crate::broker::Broker;
+use crate::net::connection::Asked;
 use crate::net::open::open;
-use crate::protocol::Request;
 use crate::storage::file_slice::FileSlice;
 
 /// Enough that one slow disk access does not hold up all others.
@@ -29,7 +29,7 @@ pub(super) struct Job {
 #[derive(Debug)]
 pub(super) enum Work {
     /// Act upon a handshake.
-    Open(Request),
+    Open(Asked),
     /// Read into the page cache what is to be sent.
     Warm(FileSlice),
 }
@@ -67,7 +67,7 @@ fn run(broker: &Broker, jobs: &Mutex<Receiver<Job>>) {
         let job = jobs.lock().recv();
         let Ok(Job { work, key, inbox }) = job else { return };
         inbox.send(match work {
-            Work::Open(request) => Message::Opened(key, Box::new(open(broker, &request))),
+            Work::Open(asked) => Message::Opened(key, Box::new(open(broker, &asked))),
             Work::Warm(slice) => {
                 // What cannot be read is met again, and judged, when it is sent.
                 let _ = slice.warm();

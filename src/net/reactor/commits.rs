@@ -1,0 +1,44 @@
+//! Commits of version 1.1: each answered on a connection of role commit, none on a consumer's.
+
+use super::session::{Role, Session};
+use crate::broker::{Broker, CommitError};
+use crate::net::open::Reading;
+use crate::net::status;
+use crate::protocol::v1_1::{Answer, AnswerTo, Commits, commits};
+
+/// Carries out commits in order; returns their answers.
+pub(super) fn answer(role: &Role, commits: Commits<'_>, broker: &Broker) -> Vec<u8> {
+    let mut answers = Vec::new();
+    let Role::Committer(partition, key) = role else { return answers };
+    for offset in commits {
+        let committed = broker.commit_within(key.clone(), partition, offset);
+        committed
+            .map_or_else(|error| status::answer_of_commit(&error), Answer::ok)
+            .write(AnswerTo::Commit, &mut answers);
+    }
+    answers
+}
+
+impl Session {
+    /// Takes what a consumer has sent, commits for its group, and keeps one that is cut off. Of several that came at once
+    /// the newest one that can be stored counts.
+    pub(super) fn take_commits(&mut self, bytes: &[u8], broker: &Broker) {
+        let all = commits(bytes);
+        self.pending.clear();
+        self.pending.extend_from_slice(&bytes[all.consumed()..]);
+        let Role::Consumer { partition, reading: Reading { key: Some(key), .. }, .. } = &self.role
+        else {
+            return;
+        };
+        let Some(newest) = all.clone().next_back() else { return };
+        let mut result = broker.commit_within(key.clone(), partition, newest);
+        if let Err(error @ CommitError::BeyondEnd { end, .. }) = &result {
+            tracing::warn!(group = %key.group, partition = %key.partition, %error, "not committed");
+            let Some(valid) = all.rev().find(|offset| offset <= end) else { return };
+            result = broker.commit_within(key.clone(), partition, valid);
+        }
+        if let Err(error) = result {
+            tracing::warn!(group = %key.group, partition = %key.partition, %error, "not committed");
+        }
+    }
+}
