@@ -100,6 +100,12 @@ fn filled(data: &Path, count: u64) -> Vec<Frame> {
     frames
 }
 
+/// The log files of a partition, oldest first.
+fn wals(partition: &Path) -> Vec<PathBuf> {
+    let files = listing(partition).into_iter().map(|name| partition.join(name));
+    files.filter(|file| file.extension().is_some_and(|extension| extension == "wal")).collect()
+}
+
 fn flip(file: &Path, at: usize) {
     let mut bytes = fs::read(file).unwrap();
     bytes[at] ^= 1;
@@ -273,9 +279,7 @@ fn after_a_repair_readers_go_on() {
     flip(&wal, 300_000);
     let damaged = fs::read(&wal).unwrap();
     // And bytes behind the end of the last segment.
-    let last = data
-        .join("t_0")
-        .join(listing(&data.join("t_0")).into_iter().rfind(|name| name.ends_with(".wal")).unwrap());
+    let last = wals(&data.join("t_0")).pop().unwrap();
     fs::write(&last, [&fs::read(&last).unwrap()[..], b"torn"].concat()).unwrap();
 
     let report = verified(3, &data);
@@ -420,19 +424,45 @@ fn flushed(report: &Value, partition: &str) -> u64 {
     found["segments"].as_array().unwrap().last().unwrap()["next_offset"].as_u64().unwrap()
 }
 
+const PARTITIONS: u32 = 2;
+
+fn start_with_partitions(data: &Path) -> Broker {
+    Start::on(data)
+        .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1)
+        .env("HERMITMQ_STORAGE__FLUSH_INTERVAL_MS", 20)
+        .env("HERMITMQ_TOPICS__DEFAULT_PARTITIONS", PARTITIONS)
+        .run()
+}
+
+/// Checks a backup: what it holds of the journals, and that a broker on it goes on by itself.
+fn assert_broker_of_its_own(to: &Path, journals: &[BTreeMap<u64, Vec<u8>>], least: &[u64]) {
+    log_ends(0, &["verify", path(to), "--strict"]);
+    assert_eq!(
+        listing(to),
+        ["__consumer_offsets_0", "beside.json", "t_0", "t_1"],
+        "partitions, what lies beside them, and nothing else"
+    );
+    let restored = start_with_partitions(to);
+    for (n, (journal, &least)) in (0..).zip(journals.iter().zip(least)) {
+        assert_restored(&restored, n, journal, least);
+    }
+    let resumed = drain(restored.addr(), "billing", "t", 1);
+    assert_eq!(resumed[0].header.offset, 123, "the group is where it was");
+    let mut producer = RawClient::produce(restored.addr(), "t", 0);
+    producer.send(&frame(9, b"", &[9; 1000]).repeat(2000));
+    (0..2000).for_each(|_| assert!(producer.stored() >= least[0]));
+    let (ended, log) = restored.terminate();
+    assert!(ended.success());
+    let worse = |line: &&support::LogLine| ["WARN", "ERROR"].contains(&line.level().as_str());
+    assert_eq!(log.iter().filter(worse).count(), 0, "{log:?}");
+    log_ends(0, &["verify", path(to), "--strict"]);
+}
+
 #[test]
 fn a_backup_of_a_broker_under_load_is_a_broker_of_its_own() {
-    const PARTITIONS: u32 = 2;
     let (dir, data) = scratch();
-    let start = |data: &Path| {
-        Start::on(data)
-            .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1)
-            .env("HERMITMQ_STORAGE__FLUSH_INTERVAL_MS", 20)
-            .env("HERMITMQ_TOPICS__DEFAULT_PARTITIONS", PARTITIONS)
-            .run()
-    };
-    let broker = start(&data);
-    fs::write(data.join("catalog.json"), "{}").unwrap();
+    let broker = start_with_partitions(&data);
+    fs::write(data.join("beside.json"), "{}").unwrap();
     fs::create_dir(data.join("lost+found")).unwrap();
     let journals: Vec<Journal> = (0..PARTITIONS).map(|_| Journal::default()).collect();
     let done = AtomicBool::new(false);
@@ -446,8 +476,8 @@ fn a_backup_of_a_broker_under_load_is_a_broker_of_its_own() {
             })
             .collect();
         wait_for("some segments", || {
-            let there = data.join("t_0").is_dir().then(|| listing(&data.join("t_0")))?;
-            (there.iter().filter(|file| file.ends_with(".wal")).count() > 3).then_some(())
+            let there = data.join("t_0").is_dir().then(|| wals(&data.join("t_0")))?;
+            (there.len() > 3).then_some(())
         });
         commit(addr, "billing", "t", 1, 123);
         wait_for("the commit to be flushed", || {
@@ -467,39 +497,18 @@ fn a_backup_of_a_broker_under_load_is_a_broker_of_its_own() {
             backups.push((to, least));
         }
         done.store(true, Ordering::Relaxed);
-        loads.into_iter().for_each(|load| load.join().unwrap());
+        for load in loads {
+            load.join().unwrap();
+        }
         backups
     });
     let journals: Vec<_> = journals.into_iter().map(|j| j.into_inner().unwrap()).collect();
     for (to, least) in &backups {
-        log_ends(0, &["verify", path(to), "--strict"]);
-        assert_eq!(
-            listing(to),
-            ["__consumer_offsets_0", "catalog.json", "t_0", "t_1"],
-            "partitions, the catalog and nothing else"
-        );
         let before = state(&data);
-        let restored = start(to);
-        for n in 0..PARTITIONS {
-            assert_restored(&restored, n, &journals[n as usize], least[n as usize]);
-        }
-        let resumed = drain(restored.addr(), "billing", "t", 1);
-        assert_eq!(resumed[0].header.offset, 123, "the group is where it was");
-        // It goes on, and so does the original; neither sees the other.
-        let mut producer = RawClient::produce(restored.addr(), "t", 0);
-        let more = frame(9, b"", &[9; 1000]).repeat(2000);
-        producer.send(&more);
-        (0..2000).for_each(|_| assert!(producer.stored() >= least[0]));
-        let (ended, log) = restored.terminate();
-        assert!(ended.success());
-        let worse = |line: &&support::LogLine| ["WARN", "ERROR"].contains(&line.level().as_str());
-        assert_eq!(log.iter().filter(worse).count(), 0, "{log:?}");
-        log_ends(0, &["verify", path(to), "--strict"]);
+        assert_broker_of_its_own(to, &journals, least);
         let logs = |state: BTreeMap<PathBuf, _>| -> Vec<_> {
-            state
-                .into_iter()
-                .filter(|(file, _)| file.extension().is_some_and(|e| e == "wal"))
-                .collect()
+            let is_log = |file: &Path| file.extension().is_some_and(|e| e == "wal");
+            state.into_iter().filter(|(file, _)| is_log(file)).collect()
         };
         assert!(logs(state(&data)) == logs(before), "the original is what it was");
     }

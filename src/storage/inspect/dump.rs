@@ -60,7 +60,7 @@ pub fn dump_partition(
     visit: &mut dyn FnMut(Dumped<'_>) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, InspectError> {
     let disk = ReadOnlyDisk(Arc::clone(disk));
-    let mut dump = Dump { disk: &disk, dir, live, left: range, visit };
+    let mut dump = Dump { disk: &disk, dir, live, range, done: (0, 0), visit };
     let mut attempt = 1;
     loop {
         match dump.all() {
@@ -76,8 +76,10 @@ struct Dump<'a> {
     disk: &'a ReadOnlyDisk,
     dir: &'a Path,
     live: bool,
-    /// Not shown yet.
-    left: Range<Offset>,
+    range: Range<Offset>,
+    /// Base of the segment that was shown last, and the offset behind what was shown of it: where to go on after a segment
+    /// was gone.
+    done: (Offset, Offset),
     visit: Visit<'a>,
 }
 
@@ -87,17 +89,24 @@ impl Dump<'_> {
         let mut before: Option<Offset> = None;
         for (number, files) in layout.segments.iter().enumerate() {
             let next = layout.segments.get(number + 1).map(|next| next.base);
-            if files.base >= self.left.end {
+            if files.base >= self.range.end {
                 break;
             }
-            if next.is_some_and(|next| next <= self.left.start && next > files.base) {
+            let next_is_early_enough =
+                next.is_some_and(|next| next <= self.range.start && next > files.base);
+            if next_is_early_enough || files.base < self.done.0 {
                 continue;
+            }
+            if files.base > self.done.0 {
+                self.done = (files.base, 0);
             }
             if files.state == State::Provisional {
                 if self.live {
                     break;
                 }
-                let follows = before.is_none_or(|before| before == files.base);
+                // Those before it may not have been asked for.
+                let any = layout.segments[..number].iter().any(|one| one.state == State::Active);
+                let follows = before.map_or(any, |before| before == files.base);
                 if !follows || !self.has_sums(files)? {
                     let message = "does not follow on the segment before it; a start sets it aside";
                     let finding = Finding::note(Kind::Provisional, &files.wal, message);
@@ -130,7 +139,8 @@ impl Dump<'_> {
     ) -> io::Result<ControlFlow<(), Offset>> {
         let view = View::open(self.disk, self.dir, files, next_base, self.live)?;
         let index = listed(self.disk, self.dir, &view)?.unwrap_or_default();
-        let from = index.floor(&*view.walked, view.end, self.left.start)?;
+        let start = self.range.start.max(self.done.1);
+        let from = index.floor(&*view.walked, view.end, start)?;
         let mut ignored = |_| {};
         let mut pieces = Pieces::new(&view, &index, from, &mut ignored);
         let mut body = Vec::new();
@@ -142,7 +152,8 @@ impl Dump<'_> {
             if shown.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            if pieces.next_offset() >= self.left.end {
+            self.done.1 = pieces.next_offset();
+            if pieces.next_offset() >= self.range.end {
                 return Ok(ControlFlow::Continue(pieces.next_offset()));
             }
         }
@@ -165,7 +176,7 @@ impl Dump<'_> {
         header: Header,
         body: &mut Vec<u8>,
     ) -> io::Result<ControlFlow<()>> {
-        if header.next_offset() <= self.left.start || header.offset >= self.left.end {
+        if !self.wants(&(header.offset..header.next_offset())) {
             return Ok(ControlFlow::Continue(()));
         }
         let end = position + header.frame_len();
@@ -188,17 +199,19 @@ impl Dump<'_> {
             key,
             payload,
         };
-        let shown = (self.visit)(Dumped::Frame(frame));
-        self.left.start = self.left.start.max(header.next_offset());
-        Ok(shown)
+        Ok((self.visit)(Dumped::Frame(frame)))
+    }
+
+    /// Whether an offset of these is asked for, and none of them was shown.
+    fn wants(&self, offsets: &Range<Offset>) -> bool {
+        let in_range = offsets.end > self.range.start && offsets.start < self.range.end;
+        in_range && offsets.start >= self.done.1
     }
 
     fn bad(&mut self, files: &Files, bad: &BadRange, why: &str) -> ControlFlow<()> {
-        if bad.offsets.end <= self.left.start || bad.offsets.start >= self.left.end {
+        if !self.wants(&bad.offsets) {
             return ControlFlow::Continue(());
         }
-        let shown = (self.visit)(Dumped::Finding(&Finding::bad(&files.wal, bad, why)));
-        self.left.start = self.left.start.max(bad.offsets.end);
-        shown
+        (self.visit)(Dumped::Finding(&Finding::bad(&files.wal, bad, why)))
     }
 }

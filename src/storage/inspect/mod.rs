@@ -1,10 +1,10 @@
 //! Looking at a partition's directory from outside, without changing a byte of it.
 //!
 //! It is the code of the broker that looks: checksums, marks, the walk from frame to frame, the search behind damage; on a
-//! disk that refuses to be written ([`read_only`]).
+//! disk that refuses to be written (`read_only`).
 //!
-//! Reading order: [`layout`] (which files there are), [`view`] (one segment: how far it goes), [`pieces`] (its frames and
-//! its damage), [`listed`] (its index), [`verify`], [`dump`], and [`report`], which is what they find.
+//! Reading order: `layout` (which files there are), `view` (one segment: how far it goes), `pieces` (its frames and
+//! its damage), `listed` (its index), `verify`, `dump`, and `report`, which is what they find.
 
 mod dump;
 mod layout;

@@ -49,6 +49,8 @@ pub(in crate::storage) struct Pieces<'a> {
     index: &'a Listed,
     /// A piece that was met while the one before it was being made.
     pending: Option<Piece>,
+    /// Offset after the last piece that was given away.
+    given: Offset,
     progress: Progress<'a>,
     told: u64,
     /// Was read last, and not from memory.
@@ -76,6 +78,7 @@ impl<'a> Pieces<'a> {
             hints: None,
             index,
             pending: None,
+            given: from.offset,
             progress,
             told: from.position,
             cold: None,
@@ -95,6 +98,17 @@ impl<'a> Pieces<'a> {
 
     /// The next piece; `None` at the end.
     pub(in crate::storage) fn next(&mut self) -> io::Result<Option<Piece>> {
+        let next = self.joined()?;
+        match &next {
+            Some(Piece::Frame(_, header)) => self.given = header.next_offset(),
+            Some(Piece::Bad(range, _)) => self.given = range.offsets.end,
+            None => {}
+        }
+        Ok(next)
+    }
+
+    /// The next piece, where damage that touches is one.
+    fn joined(&mut self) -> io::Result<Option<Piece>> {
         if let Some(piece) = self.pending.take() {
             return Ok(Some(piece));
         }
@@ -116,9 +130,9 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Offset after everything that was met so far.
+    /// Offset after the last piece.
     pub(in crate::storage) fn next_offset(&self) -> Offset {
-        self.walk.next_offset()
+        self.given
     }
 
     fn step(&mut self) -> io::Result<Option<Piece>> {

@@ -36,12 +36,9 @@ pub(super) fn dump_on(
 ) -> (BTreeMap<Offset, Vec<u8>>, Vec<Finding>) {
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
     let (mut frames, mut findings) = (BTreeMap::new(), Vec::new());
-    let mut last = 0;
     let mut visit = |dumped: Dumped<'_>| {
         match dumped {
             Dumped::Frame(frame) => {
-                assert!(frame.offset >= last, "in order");
-                last = frame.offset;
                 let mut bytes = Vec::new();
                 FrameBuilder::new(frame.timestamp)
                     .key(frame.key)
@@ -181,6 +178,17 @@ fn damage_in_several_places_is_told_apart() {
     let (shown, told) = dump(&disk);
     assert!(told.iter().eq(found));
     let whole = by_offset(&bytes);
+    for finding in &told {
+        // Up to the damage, and from behind it.
+        let (from, to) = (finding.offsets.unwrap().from, finding.offsets.unwrap().to.unwrap());
+        for (range, wanted) in
+            [(from - 1..from, 1), (from..to, 0), (from..to + 1, 1), (to..to + 1, 1)]
+        {
+            let (shown, told) = dump_on(&disk, false, range.clone());
+            assert_eq!(shown.len(), wanted, "{range:?}: {shown:?}");
+            assert_eq!(told.len(), usize::from(range.start == from), "{range:?}: {told:?}");
+        }
+    }
     let is_lost = |offset: &Offset| {
         told.iter().any(|finding| {
             let offsets = finding.offsets.unwrap();

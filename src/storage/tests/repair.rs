@@ -1,14 +1,15 @@
 //! `repair`: what is derived becomes what it was, what is damaged is taken out and kept, and a crash in between harms nothing.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::super::disk::{Duplicate, Entry, File, Map, Open};
-use super::super::inspect::{Kind, Severity};
+use super::super::inspect::{Kind, Severity, State};
 use super::super::repair::{Action, Repair, RepairOptions, repair_partition};
 use super::super::sim_disk::{Seeded, SimDisk};
-use super::inspect::{SMALL, by_offset, dump, is_clean, two_segments, verify};
+use super::inspect::{SMALL, by_offset, dump, is_clean, two_segments, verify, verify_on};
 use super::*;
 
 fn environment(disk: Arc<dyn Disk>) -> Environment {
@@ -445,5 +446,94 @@ fn a_repair_can_be_stopped_after_every_operation() {
             assert!(operations > 40, "{operations} operations are not all");
             break;
         }
+    }
+}
+
+/// One of the things that happen to files.
+fn hurt(disk: &SimDisk, seed: &mut Seeded) {
+    let files = disk.files();
+    let file = &files[seed.below(files.len())];
+    let mut bytes = disk.read(file).unwrap();
+    let at = seed.below(bytes.len());
+    match seed.below(9) {
+        0 => disk.remove(file),
+        1 => return disk.put(file, &disk.read(&files[seed.below(files.len())]).unwrap()),
+        2 => bytes.truncate(at),
+        3 => bytes.extend((0..seed.below(300)).map(|_| seed.byte())),
+        4 => bytes.extend(vec![0; seed.below(300)]),
+        5 => bytes[at..].fill(0),
+        6 => bytes[at..].iter_mut().take(50).for_each(|byte| *byte = seed.byte()),
+        _ => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << seed.below(8)),
+    }
+    if disk.read(file).is_some() {
+        disk.put(file, &bytes);
+    }
+}
+
+/// Whatever happened: nothing is made up, a repair leaves a log in which nothing is damaged, and a broker serves of it what
+/// a dump shows. `HERMITMQ_SEEDS` runs more of them.
+#[test]
+fn after_a_repair_a_broker_serves_what_a_dump_shows() {
+    let pristine = SimDisk::default();
+    let Opened { log, .. } = open(&pristine, SMALL);
+    for number in 0..110u8 {
+        append(&log, frame(b"k", &[number; 170], 1 + u32::from(number % 3))).unwrap();
+        if number == 80 {
+            log.flush().unwrap();
+        }
+    }
+    drop(log);
+    let seeds = std::env::var("HERMITMQ_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    for number in 0..seeds.unwrap_or(400u64) {
+        let mut seed = Seeded::new(number);
+        let disk = pristine.kill();
+        for _ in 0..=seed.below(4) {
+            hurt(&disk, &mut seed);
+        }
+        verify_on(&disk, true);
+        let before = dump(&disk).0;
+        let env = environment(Arc::new(disk.clone()));
+        let options = RepairOptions { quarantine: true, apply: true };
+        let (_, result) = repair_partition(&env, Path::new(DIR), options, &mut |_| {});
+        result.unwrap();
+        let report = verify(&disk);
+        // What may not be part of the log is the start's to judge.
+        let own = report.segments.iter().filter(|segment| segment.state != State::Provisional);
+        let found = own.flat_map(|segment| &segment.findings).chain(&report.findings);
+        let damaged = found.filter(|found| found.severity > Severity::Note);
+        let damaged: Vec<_> =
+            damaged.filter(|found| !matches!(found.kind, Kind::Gap | Kind::Overlap)).collect();
+        assert!(damaged.is_empty(), "seed {number}: {damaged:?}");
+        let after = dump(&disk).0;
+        assert_eq!(
+            before.keys().collect::<Vec<_>>(),
+            after.keys().collect::<Vec<_>>(),
+            "seed {number}"
+        );
+        assert!(before == after, "seed {number}: a repair changes no good frame");
+        let Opened { log, .. } = open(&disk, SMALL);
+        let served = read_from(&log, log.start_offset());
+        assert!(served.1 == End::Tail, "seed {number}");
+        let mut served = by_offset(&served.0);
+        for frame in served.values_mut().filter(|frame| frame[25..29] == [0; 4]) {
+            // A count of 0 counts as 1, and is shown so.
+            frame[28] = 1;
+        }
+        // A start may believe the frames of a provisional segment rather than checksums that are half damaged.
+        let doubtful = report.segments.iter().find(|segment| {
+            let wrong = segment.findings.iter().any(|found| found.severity > Severity::Note);
+            segment.state == State::Provisional && wrong
+        });
+        let sure = 0..doubtful.map_or(Offset::MAX, |segment| segment.base);
+        let only = |these: &BTreeMap<Offset, Vec<u8>>, those: &BTreeMap<Offset, Vec<u8>>| {
+            let only = these.iter().filter(|(at, frame)| those.get(at) != Some(frame));
+            let only = only.filter(|(at, _)| sure.contains(at));
+            only.map(|(at, _)| *at).collect::<Vec<_>>()
+        };
+        let (lost, more) = (only(&after, &served), only(&served, &after));
+        assert!(
+            lost.is_empty() && more.is_empty(),
+            "seed {number}: -{lost:?} +{more:?} {report:?}"
+        );
     }
 }
