@@ -205,7 +205,6 @@ fn killed_at_each_call_while_serving() {
 }
 
 #[test]
-#[ignore = "a topic whose creation was cut short keeps fewer partitions than it should have"]
 fn a_topic_is_created_whole_or_not_at_all() {
     if !privileged(&INJECT_TOOLS) {
         return;
