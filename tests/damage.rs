@@ -13,8 +13,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use support::{
-    Broker, Frame, Random, RawClient, Start, copy_dir, drain, frame, is_long, listing,
-    scratch_in_memory, wait_for,
+    Broker, Frame, Random, RawClient, Start, assert_verifies, copy_dir, drain, findings, frame,
+    is_long, listing, scratch_in_memory, verify, wait_for,
 };
 
 /// Bytes that one checksum is for.
@@ -51,7 +51,7 @@ impl Original {
         let broker = start(&data).env("HERMITMQ_STORAGE__FLUSH_INTERVAL_MS", interval).run();
         let mut producer = RawClient::produce(broker.addr(), "t", 0);
         for number in 0..20 {
-            let len = if number % 7 == 6 { (1 << 20) - 100 } else { 100 + random.below(3000) };
+            let len = if number % 7 == 6 { (1 << 20) - 100 } else { 100 + random.below(1500) };
             let payload = random.bytes(usize::try_from(len).unwrap());
             let key = if number % 3 == 0 { &b"key"[..] } else { b"" };
             assert_eq!(producer.append(&frame(number, key, &payload)), number);
@@ -164,6 +164,21 @@ fn flip(path: &Path, position: usize, bit: u64) {
     fs::write(path, bytes).unwrap();
 }
 
+/// `log verify` names the file and a range of bytes around the damage.
+fn assert_named_by_verify(copy: &Copy, base: u64, position: usize, what: &str) {
+    let report = verify(&copy.0);
+    let wanted = format!("{base:020}.wal");
+    let names = |found: &serde_json::Value| {
+        let at = |end: &str| found["bytes"][end].as_u64();
+        let (Some(from), Some(to)) = (at("from"), at("to")) else { return false };
+        found["severity"] == "damage"
+            && found["file"] == wanted.as_str()
+            && (from..to).contains(&(position as u64))
+    };
+    assert!(findings(&report).iter().any(names), "{what}: {report}");
+    assert_eq!(report["ok"], false, "{what}");
+}
+
 #[test]
 fn a_flipped_bit_in_the_log_is_found_and_costs_its_block_alone() {
     let original = Original::new(Ended::Well);
@@ -172,12 +187,13 @@ fn a_flipped_bit_in_the_log_is_found_and_costs_its_block_alone() {
     for base in [0, 7, 14] {
         let layout = original.layout(base);
         let len = layout.last().unwrap().0.end;
-        for position in positions(len, 12, &mut random) {
+        for position in positions(len, 8, &mut random) {
             let bit = random.below(8);
             let what = format!("segment {base}, byte {position}, bit {bit}");
             let copy = original.copy("flipped");
             flip(&copy.file(base, "wal"), position, bit);
             let logs = copy.logs();
+            assert_named_by_verify(&copy, base, position, &what);
             let block = position / BLOCK * BLOCK..(position / BLOCK + 1) * BLOCK;
             let hit = |range: &Range<usize>| range.start < block.end && block.start < range.end;
             let all = original.frames.iter().map(|frame| frame.header.offset);
@@ -289,6 +305,7 @@ fn files_beside_the_log_are_made_anew() {
                 let copy = original.copy("harmed");
                 harm(&copy, &copy.file(base, extension), extension);
                 assert_whole(&copy, &original.frames, &what);
+                assert_verifies(&copy.0, &what);
             }
         }
         // All of them at once.

@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 
 use support::{
     Broker, INJECT_TOOLS, Journal, Load, Loss, Place, Plan, Random, RawClient, Start, Tracer,
-    VOLUME_TOOLS, Volume, drain, durable_ends, frame, privileged, scratch_in_memory, wait_for,
+    VOLUME_TOOLS, Volume, assert_verifies, drain, durable_ends, frame, privileged,
+    scratch_in_memory, wait_for,
 };
 
 fn start(data: &Path) -> Start {
@@ -138,6 +139,7 @@ fn a_medium_that_loses_what_it_cannot_take() {
     println!("{lost} of {} records lost", before.len());
     journal.append(broker.addr(), &place("doomed"));
     assert!(broker.terminate().0.success());
+    assert_verifies(&volume.data(), "after the restart");
 }
 
 fn long_ago() -> Instant {

@@ -17,8 +17,8 @@ use std::time::Duration;
 use hermitmq::record::{Frames, wire};
 use support::{
     Broker, COMMIT, CONSUME, INJECT_TOOLS, Journal, Load, Loss, Place, Plan, Random, RawClient,
-    Start, Tracer, VOLUME_TOOLS, Volume, handshake, inject_on, listing, privileged, rounds,
-    scratch_in_memory, wait_for,
+    Start, Tracer, VOLUME_TOOLS, Volume, assert_verifies, drain, handshake, inject, inject_on,
+    listing, privileged, rounds, scratch_in_memory, wait_for,
 };
 
 fn start(data: &Path, segment_mb: u64) -> Start {
@@ -105,8 +105,6 @@ fn killed_and_started_while_the_disk_is_full() {
     for round in 0..rounds(10) {
         let what = format!("round {round}");
         volume.format();
-        let spare = volume.path().join("spare");
-        fs::write(&spare, [1]).unwrap();
         let mut journal = Journal::default();
         let segment_mb = SEGMENT_MB[usize::try_from(round % 2).unwrap()];
         let broker = start(&volume.data(), segment_mb).run();
@@ -117,13 +115,7 @@ fn killed_and_started_while_the_disk_is_full() {
         std::thread::sleep(Duration::from_millis(10 + random.below(50)));
         broker.kill();
         refused += load.finish(&mut journal).refused;
-        let mut started = start(&volume.data(), segment_mb).try_run();
-        if started.as_ref().is_err_and(|ended| ended.log.contains("cannot use the data directory"))
-        {
-            // A start writes the lock file anew, and now and then finds no block for it.
-            fs::remove_file(&spare).unwrap();
-            started = start(&volume.data(), segment_mb).try_run();
-        }
+        let started = start(&volume.data(), segment_mb).try_run();
         let broker = started.unwrap_or_else(|ended| {
             panic!("{what}: no start on a full disk: {}\n{}", ended.status, ended.log)
         });
@@ -134,6 +126,7 @@ fn killed_and_started_while_the_disk_is_full() {
         journal.check(broker.addr(), &Loss::Nothing, &what);
         appends_work_again(&broker, &mut journal);
         assert!(broker.terminate().0.success(), "{what}");
+        assert_verifies(&volume.data(), &what);
     }
     assert!(refused > 0, "the disk was never full");
 }
@@ -161,6 +154,28 @@ fn a_start_without_a_single_block() {
     let started = start(&data, 1).by(command).try_run();
     let broker = started.unwrap_or_else(|ended| panic!("{}\n{}", ended.status, ended.log));
     journal.check(broker.addr(), &Loss::Nothing, "full");
+    broker.kill();
+    let broker = wait_for("the lock to be free", || start(&data, 1).try_run().ok());
+    journal.check(broker.addr(), &Loss::Nothing, "with space");
+    appends_work_again(&broker, &mut journal);
+}
+
+#[test]
+#[ignore = "a start fails where a full disk has no block for a longer directory: a rename may need one"]
+fn a_start_that_cannot_rename() {
+    if !privileged(&INJECT_TOOLS) {
+        return;
+    }
+    let (_dir, data) = scratch_in_memory();
+    let mut journal = Journal::default();
+    killed_before_it_flushed(&data, &mut journal);
+    let started = start(&data, 1).by(inject("/^rename:error=ENOSPC")).try_run();
+    let broker = started.unwrap_or_else(|ended| panic!("{}\n{}", ended.status, ended.log));
+    let first = place("orders", 0);
+    assert!(
+        !drain(broker.addr(), "reader", &first.0, first.1).is_empty(),
+        "what is there is served"
+    );
     broker.kill();
     let broker = wait_for("the lock to be free", || start(&data, 1).try_run().ok());
     journal.check(broker.addr(), &Loss::Nothing, "with space");

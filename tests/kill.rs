@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use support::{
     Broker, Commits, INJECT_TOOLS, Journal, Load, Loss, Outcome, Place, Plan, Random, Start,
-    Tracer, assert_group_resumes, inject, is_long, privileged, rounds, scratch_in_memory, wait_for,
+    Tracer, assert_group_resumes, assert_verifies, inject, is_long, privileged, rounds,
+    scratch_in_memory, wait_for,
 };
 
 fn start(data: &Path) -> Start {
@@ -85,6 +86,7 @@ fn killed_at_random_moments() {
             committed.check(&broker, &mut journal, &what);
         }
         assert!(broker.terminate().0.success());
+        assert_verifies(&data, "after a clean end");
         let broker = start(&data).run();
         journal.check(broker.addr(), &Loss::Nothing, "after a clean end");
         assert_eq!(broker.lines_at("WARN").len(), 0, "after a clean end");
@@ -193,12 +195,11 @@ fn killed_at_each_call_while_serving() {
             journal.check(broker.addr(), &Loss::Nothing, &what);
             committed.check(&broker, &mut journal, &what);
             drop(broker);
-            if status.signal() == Some(9) {
-                killed += 1;
-            } else {
+            if status.signal() != Some(9) {
                 assert!(status.success(), "{what}: {status}");
                 break;
             }
+            killed += 1;
         }
         assert!(killed > 0, "{call}: is never called");
     }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use support::{
     Broker, Commits, Journal, Load, Loss, Place, Plan, Random, Start, VOLUME_TOOLS, Volume,
-    assert_group_resumes, durable_ends, listing, privileged, rounds,
+    assert_group_resumes, assert_verifies, durable_ends, listing, privileged, rounds,
 };
 
 const FLUSH_INTERVAL: Duration = Duration::from_millis(20);
@@ -159,6 +159,7 @@ impl Cuts {
             }
         }
         assert!(broker.terminate().0.success(), "{what}");
+        assert_verifies(&self.volume.data(), &what);
     }
 }
 

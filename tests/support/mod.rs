@@ -14,6 +14,7 @@ mod journal;
 mod load;
 mod raw;
 mod strace;
+mod verify;
 mod volume;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +29,7 @@ pub use raw::{
     frames_of, handshake, name,
 };
 pub use strace::{Event, Trace, Traced};
+pub use verify::{assert_verifies, findings, verify};
 pub use volume::{Ballast, VOLUME_TOOLS, Volume, privileged};
 
 /// How long anything may take before a test gives up. No test measures time; this only ends a hang.
