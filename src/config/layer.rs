@@ -43,12 +43,15 @@ impl Layer {
         Self { name: name.into(), dict, places: BTreeMap::new() }
     }
 
-    /// Adds one value. A key with more than one dot makes nested tables, which no valid key has.
+    /// Adds one value. A key with more than one dot, which no valid key is, makes no more tables than one: whoever sets a
+    /// variable does not choose how deep the stack goes.
     fn insert(&mut self, key: &str, place: &str, value: Value) {
-        let nested = key
-            .rsplit('.')
-            .fold(value, |value, name| Value::from(BTreeMap::from([(name.to_owned(), value)])));
-        merge(&mut self.dict, nested.into_dict().unwrap_or_default());
+        let table = |name: &str, value| Dict::from([(name.to_owned(), value)]);
+        let nested = match key.split_once('.') {
+            Some((section, name)) => table(section, Value::from(table(name, value))),
+            None => table(key, value),
+        };
+        merge(&mut self.dict, nested);
         self.places.insert(key.to_owned(), place.to_owned());
     }
 }

@@ -275,9 +275,12 @@ impl Checksums {
     /// The marks that were written whole, the furthest first, with their fields.
     fn whole_marks(&self, slots: &[usize]) -> Vec<(usize, Mark, [u64; MARK_WORDS])> {
         let mut marks = Vec::with_capacity(slots.len());
+        let blocks = self.map.read().words().len().saturating_sub(HEADER_WORDS);
         for &slot in slots {
             let fields: [u64; MARK_WORDS] = std::array::from_fn(|n| self.get_word(slot + n));
-            if fields[5] != u64::from(mark_check(self.base, &fields)) || fields[3] > fields[0] {
+            let whole = fields[5] == u64::from(mark_check(self.base, &fields));
+            // What it speaks for has entries: else following them could take for ever.
+            if !whole || fields[3] > fields[0] || words_for(fields[0]) > blocks {
                 continue;
             }
             let partial = u32::try_from(fields[4] >> 32).unwrap_or(0);
