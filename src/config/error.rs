@@ -15,11 +15,19 @@ pub struct Problem {
 
 impl Problem {
     pub(super) fn key(key: &str, layer: &str, message: impl Into<String>) -> Self {
-        Self { subject: key.to_owned(), layer: Some(layer.to_owned()), message: message.into() }
+        Self {
+            subject: visible(key),
+            layer: Some(visible(layer)),
+            message: visible(&message.into()),
+        }
     }
 
     pub(super) fn source(subject: impl fmt::Display, message: impl Into<String>) -> Self {
-        Self { subject: subject.to_string(), layer: None, message: message.into() }
+        Self {
+            subject: visible(&subject.to_string()),
+            layer: None,
+            message: visible(&message.into()),
+        }
     }
 }
 
@@ -72,6 +80,13 @@ impl From<figment::Error> for ConfigError {
         };
         Self::new(error.into_iter().map(problem).collect())
     }
+}
+
+/// Names come from files and variables, and may hold line breaks.
+fn visible(text: &str) -> String {
+    let escape =
+        |c: char| if c.is_control() { c.escape_default().collect() } else { c.to_string() };
+    text.chars().map(escape).collect()
 }
 
 /// Text of another library, made to fit one line.

@@ -1,0 +1,122 @@
+//! The fuzz targets on a stable toolchain: each body over its corpus, and over what proptest makes of it.
+//!
+//! `fuzz/README.md` says what each target holds the broker to. Input that fails belongs into `fuzz/corpus/TARGET/`.
+#![cfg(feature = "server")]
+// Helpers of a test fail as tests do.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod seeds;
+mod targets;
+
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+
+/// Bytes that all corpora together may take in the repository.
+const CORPUS_BYTES_MAX: usize = 200 * 1024;
+
+fn corpus_dir(target: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus").join(target)
+}
+
+/// The files of a corpus, by name.
+fn corpus(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
+    let entries = std::fs::read_dir(corpus_dir(target)).unwrap();
+    let mut paths: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// Input like that of the corpus, and input like nothing.
+fn input(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
+    let change = (any::<prop::sample::Index>(), any::<u8>(), 0u8..4);
+    let changed = (prop::sample::select(seeds), prop::collection::vec(change, 0..6));
+    let changed = changed.prop_map(|(mut bytes, changes)| {
+        for (at, byte, how) in changes {
+            let at = at.index(bytes.len() + 1);
+            match how {
+                0 => bytes.insert(at, byte),
+                1 => bytes.truncate(at.max(bytes.len() / 2)),
+                _ if at == bytes.len() => bytes.push(byte),
+                2 => bytes[at] = byte,
+                _ => bytes[at] ^= 1 << (byte % 8),
+            }
+        }
+        bytes
+    });
+    prop_oneof![3 => changed, 1 => prop::collection::vec(any::<u8>(), 0..200)]
+}
+
+/// Runs a target over its corpus and over `cases` inputs.
+fn twin(name: &str, cases: u32) {
+    let (_, target) = targets::ALL.iter().find(|(known, _)| *known == name).unwrap();
+    let corpus = corpus(name);
+    assert!(!corpus.is_empty(), "fuzz/corpus/{name} has files");
+    for (path, bytes) in &corpus {
+        println!("{}", path.display());
+        target(bytes);
+    }
+    let seeds = corpus.into_iter().map(|(_, bytes)| bytes).collect();
+    // What fails is printed, and kept in the corpus by whoever mends it.
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let run = |bytes: Vec<u8>| {
+        target(&bytes);
+        Ok(())
+    };
+    if let Err(failed) = TestRunner::new(config).run(&input(seeds), run) {
+        panic!("{failed}");
+    }
+}
+
+#[test]
+fn config() {
+    twin("config", 1500);
+}
+
+#[test]
+fn connection() {
+    twin("connection", 4000);
+}
+
+#[test]
+fn handshake() {
+    twin("handshake", 4000);
+}
+
+#[test]
+fn index() {
+    twin("index", 300);
+}
+
+#[test]
+fn recovery() {
+    twin("recovery", 500);
+}
+
+#[test]
+fn sums() {
+    twin("sums", 400);
+}
+
+/// Every seed has a file. `HERMITMQ_TEST_WRITE_CORPUS=1` writes them.
+#[test]
+fn corpora_are_seeded_and_small() {
+    let write = std::env::var_os("HERMITMQ_TEST_WRITE_CORPUS").is_some();
+    let mut total = 0;
+    for (target, _) in targets::ALL {
+        let dir = corpus_dir(target);
+        let seeds = seeds::of(target);
+        assert!(seeds.len() > 3, "{target} has seeds");
+        for (name, bytes) in seeds {
+            let path = dir.join(name);
+            if write {
+                std::fs::create_dir_all(&dir).unwrap();
+                std::fs::write(&path, bytes).unwrap();
+            }
+            assert!(path.is_file(), "{}: HERMITMQ_TEST_WRITE_CORPUS=1 writes it", path.display());
+        }
+        total += corpus(target).iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+    }
+    assert!(total < CORPUS_BYTES_MAX, "the corpora have {total} bytes");
+}
