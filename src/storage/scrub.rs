@@ -121,7 +121,10 @@ impl Log {
         drop(writer);
         let (path, base) = (segment.path(segment::SUM), segment.base_offset);
         let (disk, len) = (&*self.env.disk, segment.file.len()?);
-        Ok(Checksums::open(disk, &path, base, 0, len)?.map(Arc::new))
+        let sums = Checksums::open(disk, &path, base, 0, len)?;
+        // What was sealed and flushed has a mark; without one, nothing says what its entries are worth.
+        let marked = |sums: &Checksums| !matches!(sums.marked(), Marked::Upto(mark) if mark.position < len.min(1));
+        Ok(sums.filter(marked).map(Arc::new))
     }
 
     /// Makes the checksums of a sealed segment anew.

@@ -21,7 +21,6 @@ type Seeds = Vec<(String, Vec<u8>)>;
 pub(super) fn of(target: &str) -> Seeds {
     match target {
         "config" => config(),
-        "connection" => connection(),
         "handshake" => handshake(),
         "index" => files_of("idx", 3),
         "recovery" => recovery(),
@@ -58,9 +57,9 @@ fn log(how: u8, runs: &[(u8, u8)], end: u8) -> Vec<u8> {
 
 /// Logs that differ in what a start meets.
 fn logs() -> Vec<(&'static str, Vec<u8>)> {
-    let small: Vec<(u8, u8)> = (0..14).map(|n| (80, n % 4 | 8)).collect();
+    let small: Vec<(u8, u8)> = (0..14).map(|n| (80, (n % 4) | 8)).collect();
     let flushed: Vec<(u8, u8)> =
-        (0..14).map(|n| (80, n % 4 | if n == 9 { FLUSH } else { 0 })).collect();
+        (0..14).map(|n| (80, (n % 4) | if n == 9 { FLUSH } else { 0 })).collect();
     let large: Vec<(u8, u8)> =
         (0..12).map(|n| (200 + n, n | if n == 7 { FLUSH } else { 0 })).collect();
     let once = [(150, 1 | FLUSH), (150, 0), (210, 0x11 | FLUSH), (30, 2), (255, 1), (3, 3)];
@@ -183,27 +182,6 @@ fn requests() -> Vec<(&'static str, Request)> {
         ("consume", Request::Consume { group: group(), topic: topic(), partition: 0 }),
         ("commit", Request::Commit { group: group(), topic: topic(), partition: 0, offset: 9 }),
     ]
-}
-
-fn connection() -> Seeds {
-    let mut frames = Vec::new();
-    for (key, count, payload) in
-        [(&b""[..], 1, &b"hello"[..]), (b"k1", 0, b""), (b"", 3, b"a\nb\nc\n")]
-    {
-        FrameBuilder::new(7).key(key).record_count(count).write(payload, &mut frames).unwrap();
-    }
-    let mut seeds = Vec::new();
-    for (name, request) in requests() {
-        let mut stream = Vec::new();
-        request.write(&mut stream);
-        let alone = [&[0x20, 0, 5, 0, 9][..], &stream].concat();
-        let with = [&[0x31, 0, 7, 0, 20, 0, 60][..], &stream, &frames].concat();
-        let then = [&[0x10, 0, 40][..], &stream, &frames, &[2; 40]].concat();
-        for (what, bytes) in [("alone", alone), ("frames", with), ("nonsense", then)] {
-            seeds.push((format!("{name}-{what}"), bytes));
-        }
-    }
-    seeds
 }
 
 fn handshake() -> Seeds {

@@ -90,6 +90,12 @@ impl Recovery<'_> {
             fresh.push(IndexEntry { offset: header.offset, position });
         }
         let (end, next_offset) = (walk.position(), walk.next_offset());
+        let tail = tail_of(&*file, end)?;
+        let rotten = covered.rot.as_ref().map(|rot| rot.start / BLOCK);
+        if end % BLOCK != 0 && rotten != Some(end / BLOCK) {
+            // Before the cut: a checksum of more than is there would cost what it covers at the next start.
+            sums.put(end / BLOCK, tail, end % BLOCK);
+        }
         let whole = if !durable {
             tracing::error!(
                 segment = %self.path(base, segment::WAL).display(),
@@ -102,15 +108,10 @@ impl Recovery<'_> {
             true
         };
         let (index, found) = self.active_index(base, &*file, &sums, &mark, end, &fresh)?;
-        let tail = tail_of(&*file, end)?;
         let segment = self.segment(base, file, index, end, next_offset, false);
         segment.date(sums.began_ns(), mark.at_ns);
         mark_found(&segment, Some(&sums), &found);
         mark_known(&segment, &sums, end);
-        let rotten = covered.rot.as_ref().map(|rot| rot.start / BLOCK);
-        if end % BLOCK != 0 && rotten != Some(end / BLOCK) {
-            sums.put(end / BLOCK, tail, end % BLOCK);
-        }
         let mut flushed = mark.position;
         if let Some(rot) = &covered.rot {
             segment.mark_bad(&segment.frames().over(rot));

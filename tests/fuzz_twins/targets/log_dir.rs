@@ -8,6 +8,7 @@ use hermitmq::metrics::Metrics;
 use hermitmq::record::{FrameBuilder, FrameLimits, Frames, Run};
 use hermitmq::storage::{
     Durability, Environment, Log, LogOptions, ManualClock, OnCorruption, OpenError, OsDisk,
+    Retention,
 };
 
 use super::input::Input;
@@ -76,6 +77,7 @@ impl LogDir {
             segment_bytes: [600, 3000, 9000, 1 << 20][usize::from(how & 3)],
             durability: if how & 4 == 0 { Durability::Interval } else { Durability::Always },
             on_corruption: if how & 8 == 0 { OnCorruption::Disconnect } else { OnCorruption::Skip },
+            retention: Retention::default(),
         };
         let memory = PathBuf::from("/dev/shm");
         let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };

@@ -10,7 +10,6 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 pub mod config;
-pub mod connection;
 pub mod handshake;
 pub mod hurt;
 pub mod index;
@@ -28,7 +27,6 @@ pub type Target = fn(&[u8]);
 /// All targets by name.
 pub const ALL: &[(&str, Target)] = &[
     ("config", config::run),
-    ("connection", connection::run),
     ("handshake", handshake::run),
     ("index", index::run),
     ("recovery", recovery::run),

@@ -23,33 +23,6 @@ pub fn run(data: &[u8]) {
     let mut done = hurt(&mut files, &mut input, Scope::All);
     done.sums |= content.frames.is_empty();
     dir.put(&files);
-    if std::env::var_os("V").is_some() {
-        eprintln!("{:?} {:?}", dir.options, done);
-        eprintln!(
-            "content {:?} flushed {}",
-            content.frames.iter().map(|f| (f.first, f.next, f.bytes.len())).collect::<Vec<_>>(),
-            content.flushed
-        );
-        let was = {
-            let d = LogDir::new(&mut Input::new(data));
-            d.build(&mut Input::new(&data[1..]));
-            d.files()
-        };
-        for (n, b) in &files {
-            if was.get(n) != Some(b) {
-                let w = was.get(n).cloned().unwrap_or_default();
-                for i in (0..w.len().max(b.len())).step_by(8) {
-                    let (x, y) = (w.get(i..(i + 8).min(w.len())), b.get(i..(i + 8).min(b.len())));
-                    if x != y {
-                        eprintln!("   {n} word {} {:02x?} -> {:02x?}", i / 8, x, y);
-                    }
-                }
-            }
-        }
-        for (n, b) in &files {
-            eprintln!("  {n} {}", b.len());
-        }
-    }
     let max = [1 << 20, 777][data.len() % 2];
 
     let Opened { log, .. } = dir.open().expect("a log opens, whatever it holds");
