@@ -291,7 +291,8 @@ impl Checksums {
                 return Marked::Upto(mark);
             }
             // Either the power went before its words were on the disk, or they are damaged: then some are nonsense.
-            damaged |= (from / BLOCK..mark.position / BLOCK)
+            damaged |= self
+                .whole_blocks(from, mark.position)
                 .any(|block| self.entry(block) == Entry::Damaged);
         }
         if damaged {
@@ -311,10 +312,6 @@ impl Checksums {
         let fields: [u64; MARK_WORDS] = std::array::from_fn(|n| self.get_word(slot + n));
         let [position, next_offset, at_ns, from, sums, check] = fields;
         if check != u64::from(mark_check(self.base, &fields)) || from > position {
-            return None;
-        }
-        // What it speaks for has entries: else following them could take for ever.
-        if HEADER_WORDS + words_for(position) > self.map.read().words().len() {
             return None;
         }
         let (partial, words) = (sums >> 32, sums & u64::from(u32::MAX));
@@ -370,13 +367,20 @@ impl Checksums {
     /// Checksum of the words of the whole blocks between two positions, as they were written: that a block was found bad
     /// later does not count.
     fn words_crc(&self, from: u64, to: u64) -> u32 {
-        (from / BLOCK..to / BLOCK).fold(0, |sum, block| {
+        self.whole_blocks(from, to).fold(0, |sum, block| {
             let word = match self.entry(block) {
                 Entry::Sum { crc, len, bad: true } => entry_word(block, crc, len),
                 _ => self.get_word(word_of(block)),
             };
             crc::extend(sum, &wire::u64_bytes(word))
         })
+    }
+
+    /// The whole blocks between two positions, as far as there are words for them: a mark may speak of more, if somebody has
+    /// cut the file, and then it counts all the same where it needs none of them.
+    fn whole_blocks(&self, from: u64, to: u64) -> Range<u64> {
+        let words = self.map.read().words().len().saturating_sub(HEADER_WORDS);
+        from / BLOCK..(to / BLOCK).min(words as u64)
     }
 
     /// Makes what is there durable. Waits for the disk.

@@ -31,8 +31,10 @@ pub(super) fn compare(
     let mut found = Compared::default();
     let mut buf = Vec::new();
     let mut at = from / BLOCK * BLOCK;
-    while at < mark.position {
-        let len = (STEP_BLOCKS * BLOCK).min(mark.position - at);
+    // Of what lies behind the end of the file, the rest of the last block: a mark may speak of more than there ever was.
+    let end = mark.position.min(file.len()?.next_multiple_of(BLOCK));
+    while at < end {
+        let len = (STEP_BLOCKS * BLOCK).min(end - at);
         before(at, len)?;
         buf.resize(usize::try_from(len).unwrap_or(usize::MAX), 0);
         let readable = read_blocks(file, &mut buf, at)?;

@@ -1,7 +1,9 @@
 //! Checksums that are missing, damaged or of another segment, and every byte of a small log flipped: faults 6 and 7.
 
+use super::super::crc;
 use super::super::sim_disk::SimDisk;
 use super::*;
+use crate::record::wire;
 
 /// Small segments of small records: flipping every byte of them takes a moment.
 const SMALL: u64 = 600;
@@ -170,6 +172,46 @@ fn a_flipped_byte_in_the_checksums_costs_no_record() {
         let Opened { log, metrics } = open(&disk, 1 << 20);
         assert_log_is(&log, &bytes);
         assert_eq!(metrics.torn_bytes.get(), 0, "byte {at}");
+    }
+}
+
+/// Cut anywhere: the mark of the last flush counts also where the entries before it are gone, and no older one does instead.
+#[test]
+fn checksums_that_were_cut_cost_no_record() {
+    let pristine = SimDisk::default();
+    let Opened { log, .. } = open(&pristine, 1 << 20);
+    let mut bytes = append(&log, record(&[1; 700])).unwrap();
+    log.flush().unwrap();
+    for n in 0..20u8 {
+        bytes.extend(append(&log, frame(b"key", &[n; 500], 1)).unwrap());
+    }
+    log.close().unwrap();
+    let sums = pristine.read(&path(0, "sum")).unwrap();
+    assert_eq!(sums.len(), 512 + 8 * 3);
+    for len in 0..sums.len() {
+        let disk = pristine.kill();
+        disk.put(&path(0, "sum"), &sums[..len]);
+        let Opened { log, metrics } = open(&disk, 1 << 20);
+        assert_log_is(&log, &bytes);
+        assert_eq!(metrics.torn_bytes.get(), 0, "cut to {len} bytes");
+    }
+}
+
+/// All checks right, and what they say cannot be: neither a start nor a scrub takes longer for it.
+#[test]
+fn a_mark_of_more_than_there_can_be_is_not_followed() {
+    let pristine = SimDisk::default();
+    let bytes = three_blocks(&pristine);
+    for mark in [64, 192] {
+        let disk = pristine.kill();
+        let mut sums = disk.read(&path(0, "sum")).unwrap();
+        sums[mark] = 0x3f;
+        let check = crc::extend(crc::of(&[0; 8]), &sums[mark..mark + 40]);
+        sums[mark + 40..mark + 48].copy_from_slice(&wire::u64_bytes(check.into()));
+        disk.put(&path(0, "sum"), &sums);
+        let Opened { log, .. } = open(&disk, 1 << 20);
+        log.scrub(&mut |_| true).unwrap();
+        assert!(unserved(&log, &bytes).len() < frames_of(&bytes).len());
     }
 }
 

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use super::super::sim_disk::{Seeded, SimDisk};
 use super::*;
 
-const SEEDS: u64 = 400;
+const SEEDS: u64 = 2000;
 
 fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
