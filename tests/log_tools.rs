@@ -439,7 +439,7 @@ fn assert_broker_of_its_own(to: &Path, journals: &[BTreeMap<u64, Vec<u8>>], leas
     log_ends(0, &["verify", path(to), "--strict"]);
     assert_eq!(
         listing(to),
-        ["__consumer_offsets_0", "beside.json", "t_0", "t_1"],
+        [".clock", "__consumer_offsets_0", "beside.json", "catalog.json", "t_0", "t_1"],
         "partitions, what lies beside them, and nothing else"
     );
     let restored = start_with_partitions(to);
@@ -549,7 +549,7 @@ fn a_backup_takes_no_place_that_is_taken() {
     log_ends(1, &["backup", path(&data), path(&taken)]);
     assert_eq!(listing(&taken), ["mine"]);
     log_ends(1, &["backup", path(&data), path(&data.join("inside"))]);
-    assert_eq!(listing(&data), [".lock", "__consumer_offsets_0", "t_0"]);
+    assert_eq!(listing(&data), [".clock", ".lock", "__consumer_offsets_0", "catalog.json", "t_0"]);
     log_ends(1, &["backup", path(&data.join("t_0")), path(&dir.path().join("part"))]);
     log_ends(1, &["backup", path(&dir.path().join("none")), path(&dir.path().join("x"))]);
     fs::remove_file(taken.join("mine")).unwrap();
