@@ -75,11 +75,12 @@ fn state(dir: &Path) -> BTreeMap<PathBuf, (String, i64, i64)> {
     let mut files = BTreeMap::new();
     for name in listing(dir) {
         let path = dir.join(name);
-        let meta = fs::metadata(&path).unwrap();
+        // A running broker renames files: what is gone by now has another name.
+        let Ok(meta) = fs::metadata(&path) else { continue };
         if meta.is_dir() {
             files.extend(state(&path));
-        } else {
-            let hash = sha256(&fs::read(&path).unwrap());
+        } else if let Ok(bytes) = fs::read(&path) {
+            let hash = sha256(&bytes);
             files.insert(path, (hash, meta.mtime(), meta.mtime_nsec()));
         }
     }
