@@ -214,6 +214,7 @@ impl Broker {
             found.ok_or_else(|| PartitionError::UnknownPartition {
                 topic: topic.clone(),
                 partition,
+                partitions: partitions.last_key_value().map_or(0, |(&last, _)| last + 1),
             }),
         )
     }
@@ -253,6 +254,7 @@ impl Broker {
             return Err(PartitionError::UnknownPartition {
                 topic: topic.clone(),
                 partition: wanted,
+                partitions,
             });
         }
         if created.closed {

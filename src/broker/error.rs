@@ -82,6 +82,8 @@ pub enum PartitionError {
         topic: TopicName,
         /// The partition asked for.
         partition: PartitionId,
+        /// One more than the highest that it has, or would have.
+        partitions: u32,
     },
     /// Clients do not create the broker's own topics.
     #[error("{0} is reserved")]

@@ -96,7 +96,7 @@ mod tests {
         assert_eq!(tally.summary(), "2 records, 15 bytes, offsets 7 to 8");
         assert!(!tally.has_failure());
         tally.add(4, 1, Err(DeliveryError::Closed));
-        tally.add(3, 1, Err(DeliveryError::Rejected { code: 1 }));
+        tally.add(3, 1, Err(DeliveryError::Rejected { code: 1, message: "".into() }));
         let failure = tally.failure().unwrap().to_string();
         assert!(failure.starts_with("record 3 was not stored: "), "{failure}");
         assert!(failure.ends_with("(2 were stored)"), "{failure}");

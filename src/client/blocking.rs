@@ -6,7 +6,7 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::commit::CommitError;
 use super::connect::ConnectError;
-use super::consumer::{ConsumeError, Consumer as AsyncConsumer, ConsumerOptions};
+use super::consumer::{ConsumeError, Consumer as AsyncConsumer, ConsumerOptions, Gap};
 use super::message::{Message, Record};
 use super::producer::{
     Delivery, DeliveryError, Producer as AsyncProducer, ProducerOptions, SendError,
@@ -79,7 +79,7 @@ impl Consumer {
     /// See [`client::Consumer::connect`](super::Consumer::connect).
     pub fn connect(
         addr: impl Into<String>,
-        group: GroupName,
+        group: impl Into<Option<GroupName>>,
         topic: TopicName,
         partition: PartitionId,
         options: ConsumerOptions,
@@ -108,13 +108,18 @@ impl Consumer {
         self.inner.try_next()
     }
 
-    /// Makes the group resume behind `message`.
-    pub fn commit(&self, message: &Message) -> Result<(), CommitError> {
+    /// Records that were left out since the last call, and why.
+    pub fn take_gap(&mut self) -> Option<Gap> {
+        self.inner.take_gap()
+    }
+
+    /// Makes the group resume behind `message`, and waits until the broker has it.
+    pub fn commit(&mut self, message: &Message) -> Result<(), CommitError> {
         self.runtime.block_on(self.inner.commit(message))
     }
 
     /// Makes the group resume at `next`, the first offset that it has not handled.
-    pub fn commit_offset(&self, next: Offset) -> Result<(), CommitError> {
+    pub fn commit_offset(&mut self, next: Offset) -> Result<(), CommitError> {
         self.runtime.block_on(self.inner.commit_offset(next))
     }
 }

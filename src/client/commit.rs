@@ -1,12 +1,15 @@
-//! Committing an offset: one short connection, one byte back.
+//! Committing offsets: where a group resumes.
 
+use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
-use super::connect::{self, ConnectError};
+use super::connect::{self, ConnectError, ConnectOptions, Hello, Place, Protocol, Refused};
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
+use crate::protocol::v1_1::{AnswerTo, NO_COMMIT, write_commit};
 use crate::protocol::{COMMIT_ACK, Request};
 
 /// Time for a whole commit by [`commit`]: connection, request and answer.
@@ -22,6 +25,9 @@ pub enum CommitError {
     /// The connection broke before the answer.
     #[error("the connection broke before the commit was confirmed: {0}")]
     Io(#[source] io::Error),
+    /// The broker answered that it did not commit (1.1): `offset_out_of_range` is beyond the log end, which is the value.
+    #[error("not committed: {0}")]
+    Rejected(#[source] Refused),
     /// The broker closed without an answer, which is how protocol 1.0 refuses. Repeating it helps only if the broker
     /// was just going down.
     #[error(
@@ -29,6 +35,9 @@ pub enum CommitError {
          or the broker is going down"
     )]
     Refused,
+    /// The consumer has no group to commit for.
+    #[error("there is no group to commit for")]
+    NoGroup,
     /// No answer within the time allowed.
     #[error("the commit was not confirmed within {} ms", after.as_millis())]
     Timeout {
@@ -43,7 +52,8 @@ pub enum CommitError {
 /// Sets where `group` resumes: `offset` is the first record that it has *not* handled.
 ///
 /// Takes at most [`COMMIT_TIMEOUT`]. The group's position may also go back; running consumers do not notice. An
-/// offset inside a batch makes the group resume with that whole batch.
+/// offset inside a batch makes the group resume with that whole batch. One beyond the log end is refused by protocol 1.1,
+/// and lowered to it by 1.0.
 pub async fn commit(
     addr: &str,
     group: &GroupName,
@@ -51,17 +61,100 @@ pub async fn commit(
     partition: PartitionId,
     offset: Offset,
 ) -> Result<(), CommitError> {
-    let request = Request::Commit { group: group.clone(), topic: topic.clone(), partition, offset };
-    send(addr, &request, COMMIT_TIMEOUT).await
+    let options = ConnectOptions { timeout: COMMIT_TIMEOUT, ..ConnectOptions::default() };
+    let mut committer = Committer::new(addr, group.clone(), topic.clone(), partition, options);
+    committer.commit(offset).await
 }
 
-pub(super) async fn send(
-    addr: &str,
-    request: &Request,
-    timeout: Duration,
-) -> Result<(), CommitError> {
-    let exchange = async {
-        let mut stream = connect::open(addr, request, timeout).await?;
+/// Commits for one group and partition, over a connection that is kept (1.1), or one for each commit (1.0).
+///
+/// Connects with the first call, and again after a break.
+pub struct Committer {
+    place: Place,
+    group: GroupName,
+    options: ConnectOptions,
+    /// A connection on which every commit has its answer.
+    stream: Option<TcpStream>,
+}
+
+impl Committer {
+    /// Prepares to commit. `options.timeout` bounds each call.
+    pub fn new(
+        addr: impl Into<String>,
+        group: GroupName,
+        topic: TopicName,
+        partition: PartitionId,
+        options: ConnectOptions,
+    ) -> Self {
+        let place = Place { addr: addr.into(), topic, partition };
+        Self { place, group, options, stream: None }
+    }
+
+    /// Where the group resumes; `None` if it has committed nothing. Needs protocol 1.1.
+    pub async fn committed(&mut self) -> Result<Option<Offset>, CommitError> {
+        if self.options.protocol == Protocol::V1_0 {
+            return Err(ConnectError::NotIn1_0("way to ask for the committed offset").into());
+        }
+        let (stream, value) = self.open().await?;
+        self.stream = Some(stream);
+        Ok(Some(value).filter(|&value| value != NO_COMMIT))
+    }
+
+    /// Makes the group resume at `offset`, the first record that it has not handled, and waits until the broker has it.
+    ///
+    /// Dropped while it waits, the commit may have been done or not.
+    pub async fn commit(&mut self, offset: Offset) -> Result<(), CommitError> {
+        let after = self.options.timeout;
+        let committing = async {
+            match self.options.protocol {
+                Protocol::V1_0 => self.commit_1_0(offset).await,
+                Protocol::V1_1 => self.commit_1_1(offset).await,
+            }
+        };
+        tokio::time::timeout(after, committing)
+            .await
+            .unwrap_or(Err(CommitError::Timeout { after }))
+    }
+
+    async fn open(&self) -> Result<(TcpStream, Offset), ConnectError> {
+        let hello = Hello::commit(&self.place, self.group.clone(), &self.options);
+        connect::open(&self.place.addr, &hello, self.options.timeout).await
+    }
+
+    async fn commit_1_1(&mut self, offset: Offset) -> Result<(), CommitError> {
+        // Taken out: one whose answer was not waited for is not used again.
+        if let Some(stream) = self.stream.take() {
+            match self.exchange(stream, offset).await {
+                // It may have been closed while nobody looked: once more, on a new one.
+                Err(CommitError::Io(_)) => {}
+                ended => return ended,
+            }
+        }
+        let (stream, _) = self.open().await?;
+        self.exchange(stream, offset).await
+    }
+
+    async fn exchange(&mut self, mut stream: TcpStream, offset: Offset) -> Result<(), CommitError> {
+        let mut bytes = Vec::new();
+        write_commit(offset, &mut bytes);
+        stream.write_all(&bytes).await.map_err(CommitError::Io)?;
+        bytes.clear();
+        let answer = connect::read_answer(&mut stream, AnswerTo::Commit, &mut bytes).await;
+        let answer = answer.map_err(CommitError::Io)?;
+        self.stream = Some(stream);
+        if answer.is_ok() {
+            return Ok(());
+        }
+        let mut refused = Refused::from_answer(answer);
+        refused.message = format!("offset {offset} of group {} is not committed", self.group);
+        Err(CommitError::Rejected(refused))
+    }
+
+    async fn commit_1_0(&self, offset: Offset) -> Result<(), CommitError> {
+        let Place { addr, topic, partition } = self.place.clone();
+        let request = Request::Commit { group: self.group.clone(), topic, partition, offset };
+        let (mut stream, _) =
+            connect::open(&addr, &Hello::V1_0(request), self.options.timeout).await?;
         let mut answer = [0; COMMIT_ACK.len()];
         match stream.read_exact(&mut answer).await {
             Ok(_) if answer == COMMIT_ACK => Ok(()),
@@ -69,9 +162,14 @@ pub(super) async fn send(
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(CommitError::Refused),
             Err(error) => Err(CommitError::Io(error)),
         }
-    };
-    match tokio::time::timeout(timeout, exchange).await {
-        Ok(result) => result,
-        Err(_) => Err(CommitError::Timeout { after: timeout }),
+    }
+}
+
+impl fmt::Debug for Committer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Committer")
+            .field("place", &self.place)
+            .field("group", &self.group)
+            .finish_non_exhaustive()
     }
 }

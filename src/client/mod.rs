@@ -1,14 +1,19 @@
 //! The SDK: what a program that talks to a broker needs. Feature `client` alone builds it.
 //!
 //! * [`Producer`]: sends records to a partition, pipelined, and tells the offset of each.
-//! * [`Consumer`]: receives the records of a partition for a group, and commits what was handled.
-//! * [`commit()`]: sets where a group resumes, without a consumer.
-//! * [`blocking`]: the same for programs without a runtime.
+//! * [`TopicProducer`]: the same to all partitions of a topic, by key or in turns.
+//! * [`Consumer`]: receives the records of a partition, from where its group has committed or from any other place, and
+//!   commits what was handled.
+//! * [`GroupConsumer`]: the same from all partitions of a topic, or from this member's share of them.
+//! * [`Committer`], [`commit()`]: where a group resumes, without a consumer.
+//! * [`partition_count`], [`offset_of`]: what a topic has.
+//! * [`blocking`]: producer and consumer for programs without a runtime.
 //! * [`partition_of_key`]: which partition a key belongs to, as in Kafka.
 //! * [`raw`]: the protocol by hand, for load generators and tools.
 //!
-//! All of it speaks protocol 1.0 and is at least once. Every error is typed by what was asked for, and says what can be
-//! done about it.
+//! All of it is at least once. It speaks protocol 1.1, and 1.0 if [`ConnectOptions::protocol`] says so: then a refusal has no
+//! reason, and there are no start positions. Every error is typed by what was asked for, and says what can be done about
+//! it.
 //!
 //! # Sending
 //!
@@ -89,19 +94,30 @@ pub mod blocking;
 mod commit;
 mod connect;
 mod consumer;
+mod group_consumer;
 mod message;
 mod partitioner;
+mod place;
 mod producer;
 pub mod raw;
 mod retry;
+mod topic_producer;
 
-pub use commit::{COMMIT_TIMEOUT, CommitError, commit};
-pub use connect::ConnectError;
-pub use consumer::{ConsumeError, Consumer, ConsumerOptions};
+pub use commit::{COMMIT_TIMEOUT, CommitError, Committer, commit};
+pub use connect::{ConnectError, ConnectOptions, Protocol, Refused};
+pub use consumer::{ConsumeError, Consumer, ConsumerOptions, Gap, GapReason};
+pub use group_consumer::{GroupConsumer, GroupConsumerOptions, PartitionError, Share};
 pub use message::{Message, Record};
 pub use partitioner::{murmur2, partition_of_key};
+pub use place::{offset_of, partition_count};
 pub use producer::{Delivery, DeliveryError, Packing, Producer, ProducerOptions, SendError};
 pub use retry::RetryPolicy;
+pub use topic_producer::{TopicProducer, TopicSendError};
+
+pub use crate::protocol::Status;
+pub use crate::protocol::v1_1::{
+    Client as ClientInfo, Durability, Fallback, Start, Token, TokenTooLong, TraceParent,
+};
 
 #[cfg(test)]
 mod tests;

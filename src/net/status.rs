@@ -87,8 +87,9 @@ pub(super) fn of_partition(error: &PartitionError) -> Refusal {
     match error {
         PartitionError::UnknownTopic(topic) => new(CloseReason::UnknownTopic, Status::UnknownTopic)
             .message(format!("there is no topic {topic}, and none is created on demand")),
-        PartitionError::UnknownPartition { topic, partition } => {
+        PartitionError::UnknownPartition { topic, partition, partitions } => {
             new(CloseReason::UnknownPartition, Status::UnknownPartition)
+                .value(u64::from(*partitions))
                 .message(format!("{topic} has no partition {partition}"))
         }
         PartitionError::Reserved(topic) => new(CloseReason::ReservedTopic, Status::ReservedTopic)

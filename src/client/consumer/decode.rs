@@ -3,9 +3,11 @@
 use bytes::{Buf, Bytes, BytesMut};
 
 use super::error::ConsumeError;
+use crate::client::Protocol;
 use crate::client::message::Message;
 use crate::model::Offset;
-use crate::record::{Check, FrameError, FrameLimits, HEADER_LEN, Header, check, records};
+use crate::protocol::v1_1::{ControlFrame, Incoming, IncomingError, MAGIC_CONTROL};
+use crate::record::{FrameError, FrameLimits, HEADER_LEN, Header, records};
 
 /// Cuts messages out of what was read, and leaves out what the program has had before.
 pub(super) struct Decoder {
@@ -13,11 +15,24 @@ pub(super) struct Decoder {
     pub(super) buf: BytesMut,
     max_frame_bytes: u64,
     split_batches: bool,
+    /// Whether control frames can come.
+    has_control: bool,
     batch: Option<Batch>,
-    /// The offset after the last message given.
+    /// The offset after the last message given, or where the stream goes on.
     next: Option<Offset>,
     /// After a reconnect the broker starts from the committed offset, so records before `next` come again.
     catching_up: bool,
+}
+
+/// What stands in the stream.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Decoded {
+    /// A message that was not given before.
+    Message(Message),
+    /// The broker says something.
+    Control(ControlFrame),
+    /// More bytes are needed.
+    Nothing,
 }
 
 /// A batch whose records are given one by one.
@@ -31,11 +46,12 @@ struct Batch {
 }
 
 impl Decoder {
-    pub(super) fn new(max_frame_bytes: u64, split_batches: bool) -> Self {
+    pub(super) fn new(max_frame_bytes: u64, split_batches: bool, protocol: Protocol) -> Self {
         Self {
             buf: BytesMut::new(),
             max_frame_bytes,
             split_batches,
+            has_control: protocol == Protocol::V1_1,
             batch: None,
             next: None,
             catching_up: false,
@@ -49,13 +65,39 @@ impl Decoder {
         self.catching_up = self.next.is_some();
     }
 
-    /// The next message that is there. `Ok(None)`: more bytes are needed.
-    pub(super) fn next(&mut self) -> Result<Option<Message>, ConsumeError> {
+    /// Whether nothing is left of a frame or a batch.
+    pub(super) fn is_between_frames(&self) -> bool {
+        self.buf.is_empty() && self.batch.is_none()
+    }
+
+    /// The offset after the last message given, or where the stream goes on; `None` before the first.
+    pub(super) fn position(&self) -> Option<Offset> {
+        self.next
+    }
+
+    /// The stream goes on at `offset`, wherever it was before.
+    pub(super) fn go_on_at(&mut self, offset: Offset) {
+        self.next = Some(offset);
+        self.catching_up = false;
+    }
+
+    /// The next message or control frame that is there.
+    pub(super) fn next(&mut self) -> Result<Decoded, ConsumeError> {
         loop {
             if let Some(message) = self.next_of_batch() {
-                return Ok(Some(message));
+                return Ok(Decoded::Message(message));
             }
-            let Some((header, frame)) = self.frame()? else { return Ok(None) };
+            let header = match self.incoming()? {
+                Incoming::Frame(header) => header,
+                Incoming::Control(control, len) => {
+                    self.buf.advance(len);
+                    return Ok(Decoded::Control(control));
+                }
+                Incoming::Incomplete { .. } => return Ok(Decoded::Nothing),
+            };
+            // A complete frame lies within the buffer, so its length fits `usize`.
+            let len = usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
+            let frame = self.buf.split_to(len).freeze();
             if self.is_repeated(header.next_offset()) {
                 continue;
             }
@@ -70,7 +112,7 @@ impl Decoder {
                 continue;
             }
             self.catching_up = false;
-            return Ok(Some(self.give(Message {
+            return Ok(Decoded::Message(self.give(Message {
                 offset: header.offset,
                 timestamp: header.timestamp,
                 key,
@@ -93,29 +135,36 @@ impl Decoder {
 
     /// How many more bytes the frame at the start of the buffer takes, as far as is known.
     fn missing(&self) -> usize {
-        match check(&self.buf, &FrameLimits::STORED) {
-            Ok(Check::Incomplete { needed }) => {
+        match Incoming::parse(&self.buf, &FrameLimits::STORED) {
+            Ok(Incoming::Incomplete { needed }) => {
                 usize::try_from(needed).unwrap_or(usize::MAX).saturating_sub(self.buf.len())
             }
             _ => 0,
         }
     }
 
-    fn frame(&mut self) -> Result<Option<(Header, Bytes)>, ConsumeError> {
-        let (header, bytes) = match check(&self.buf, &FrameLimits::STORED) {
-            Ok(Check::Complete(header)) => (Some(header), header.frame_len()),
-            Ok(Check::Incomplete { needed }) => (None, needed),
-            Err(FrameError::Magic(magic)) => return Err(ConsumeError::BadMagic(magic)),
-            // The widest limits refuse no size; this keeps the function total.
-            Err(_) => return Ok(None),
+    /// What stands at the start of the buffer, if it is not too large.
+    fn incoming(&self) -> Result<Incoming, ConsumeError> {
+        let is_control = self.buf.first() == Some(&MAGIC_CONTROL);
+        if is_control && !self.has_control {
+            return Err(ConsumeError::BadMagic(MAGIC_CONTROL));
+        }
+        // The widest limits refuse no size, so that what is too large here is told as such.
+        let incoming =
+            Incoming::parse(&self.buf, &FrameLimits::STORED).map_err(|error| match error {
+                IncomingError::Frame(FrameError::Magic(magic)) => ConsumeError::BadMagic(magic),
+                error => ConsumeError::Malformed(error),
+            })?;
+        let bytes = match &incoming {
+            Incoming::Frame(header) => header.frame_len(),
+            Incoming::Incomplete { needed } if !is_control => *needed,
+            // Their own bound is small.
+            _ => 0,
         };
         if bytes > self.max_frame_bytes.max(HEADER_LEN as u64) {
             return Err(ConsumeError::FrameTooLarge { bytes, max: self.max_frame_bytes });
         }
-        let Some(header) = header else { return Ok(None) };
-        // A complete frame lies within the buffer, so its length fits `usize`.
-        let len = usize::try_from(bytes).unwrap_or(usize::MAX);
-        Ok(Some((header, self.buf.split_to(len).freeze())))
+        Ok(incoming)
     }
 
     /// The next record of the batch that has not been given before.
@@ -190,10 +239,10 @@ mod tests {
             reads in prop::collection::vec((1usize..80, any::<bool>()), 0..30),
         ) {
             let (bytes, expected) = log(&frames);
-            let mut decoder = Decoder::new(1 << 20, true);
+            let mut decoder = Decoder::new(1 << 20, true, Protocol::V1_0);
             let mut received = Vec::new();
             let mut take = |decoder: &mut Decoder| {
-                while let Some(message) = decoder.next().unwrap() {
+                while let Decoded::Message(message) = decoder.next().unwrap() {
                     received.push((message.offset, message.payload.to_vec()));
                 }
             };
@@ -217,9 +266,9 @@ mod tests {
         #[test]
         fn arbitrary_bytes_never_panic(mut bytes in prop::collection::vec(0u8..3, 0..400)) {
             if let Some(first) = bytes.first_mut() { *first = 1; }
-            let mut decoder = Decoder::new(100, true);
+            let mut decoder = Decoder::new(100, true, Protocol::V1_1);
             decoder.buf.extend_from_slice(&bytes);
-            while let Ok(Some(_)) = decoder.next() {}
+            while let Ok(Decoded::Message(_) | Decoded::Control(_)) = decoder.next() {}
             decoder.make_room(8);
             prop_assert!(decoder.buf.capacity() < 4096);
         }

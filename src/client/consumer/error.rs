@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::Refused;
+use crate::protocol::v1_1::IncomingError;
+
 /// Why a [`Consumer`](super::Consumer) has no message. Nothing is lost: the next call connects again and goes on after
 /// the last message that was given.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -15,6 +18,15 @@ pub enum ConsumeError {
         /// What happened last.
         reason: Arc<str>,
     },
+    /// The broker refuses for good, and says why (1.1). Calling again asks again, and helps only if what it says changes.
+    #[error(transparent)]
+    Rejected(#[from] Refused),
+    /// The topic was deleted while it was read (1.1). Calling again reads the topic that has its name now, if there is one.
+    #[error("the topic was deleted: {0}")]
+    TopicDeleted(Arc<str>),
+    /// Everything up to the log end was given: only if [`until_end`](super::ConsumerOptions::until_end) was asked for.
+    #[error("everything up to the end was received")]
+    End,
     /// The broker closed each connection right after the handshake, which is how protocol 1.0 refuses. Check group, topic
     /// and partition; calling again helps only if they come to exist.
     #[error(
@@ -30,6 +42,9 @@ pub enum ConsumeError {
     /// reads it again from the committed offset.
     #[error("not a frame: unknown magic byte 0x{0:02x}; is the address that of a broker?")]
     BadMagic(u8),
+    /// What came is neither a frame nor a control frame: as [`BadMagic`](Self::BadMagic).
+    #[error("not a frame: {0}")]
+    Malformed(IncomingError),
     /// A frame larger than `max_frame_bytes`. Calling again meets it again: raise the limit, or commit an offset
     /// behind it.
     #[error("a frame of {bytes} bytes is over the limit of {max}")]

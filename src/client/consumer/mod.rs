@@ -2,85 +2,87 @@
 
 mod decode;
 mod error;
+mod gap;
+mod link;
 mod options;
 
 use std::fmt;
-use std::io;
-use std::sync::Arc;
-use std::time::Duration;
-
-use tokio::io::AsyncReadExt;
-use tokio::net::TcpStream;
-use tokio::time::Instant;
 
 pub use error::ConsumeError;
+pub use gap::{Gap, GapReason};
 pub use options::ConsumerOptions;
 
-use super::commit::{self, CommitError};
-use super::connect::{self, ConnectError};
+use super::commit::{CommitError, Committer};
+use super::connect::{ConnectError, ConnectOptions, Place, Protocol};
 use super::message::Message;
-use super::retry::Backoff;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
-use crate::protocol::Request;
-use decode::Decoder;
+use crate::protocol::Status;
+use crate::protocol::v1_1::{ControlFrame, Start};
+use decode::{Decoded, Decoder};
+use gap::Gaps;
+use link::{Ended, Link};
 
-/// Receives the records of one partition for one group, from the group's committed offset on.
+/// Receives the records of one partition, for a group from its committed offset on, or from any other place.
 ///
 /// **At least once.** What is handled and not committed comes again to the next consumer of the group. Commit the
 /// *next* offset of what was handled ([`commit`](Self::commit) does): clients of the original commit the offset
 /// itself, and see that message again. Offsets are of records, but a broker resumes at frames: a group that resumes
 /// inside a batch gets the whole batch again.
 ///
-/// **Breaks** are repaired within [`recv`](Self::recv): the broker starts again from the committed offset, and what this
-/// consumer has given before is left out. So one consumer gives no record twice, except for a log that was deleted and
-/// begun again: its records below the last offset given are left out as well until it has grown past it.
+/// **Breaks** are repaired within [`recv`](Self::recv): the consumer goes on behind the last record that it gave, and
+/// gives no record twice. (With protocol 1.0 the broker starts again from the committed offset, and what was given before
+/// is left out; there, records of a log that was deleted and begun again are left out as well until it has grown past
+/// the last offset given.)
 ///
-/// **Two consumers of a group** on one partition both get all of it; protocol 1.0 does not share a partition out.
+/// **Gaps.** Records that retention deleted before they were read, or that are damaged, are missing; protocol 1.1 says so,
+/// and [`take_gap`](Self::take_gap) tells it.
+///
+/// **Two consumers of a group** on one partition both get all of it. [`GroupConsumer`](super::GroupConsumer) shares the
+/// partitions of a topic out.
 pub struct Consumer {
-    addr: String,
-    group: GroupName,
-    topic: TopicName,
-    partition: PartitionId,
-    options: ConsumerOptions,
-    stream: Option<TcpStream>,
+    link: Link,
+    group: Option<GroupName>,
     decoder: Decoder,
-    backoff: Backoff,
-    /// When the connection broke, if no byte has come since.
-    failing_since: Option<Instant>,
-    connected_at: Instant,
+    committer: Option<Committer>,
+    gaps: Gaps,
+    /// Where it ends, if it does.
+    end: Option<Offset>,
+    /// Where it is known to stand although no record says so: the log ends there, or did.
+    reached: Option<Offset>,
 }
 
-/// A connection that was open for longer was not refused, even if no byte came.
-const REFUSAL_TIME: Duration = Duration::from_secs(1);
-
-/// A connection that was open for longer ended the outage before it, even if it brought nothing new.
-const RECOVERY_TIME: Duration = Duration::from_secs(5);
-
 impl Consumer {
-    /// Connects to the broker at `addr` (`host:port`): one attempt, within `connect_timeout`.
+    /// Connects to the broker at `addr` (`host:port`): one attempt, within `connect.timeout`.
     ///
-    /// Protocol 1.0 does not answer a handshake: a partition that does not exist shows in [`recv`](Self::recv).
+    /// Without a group it commits nothing, and begins with the oldest record if `start` says nothing else (1.1). Protocol
+    /// 1.0 does not answer a handshake: a partition that does not exist shows in [`recv`](Self::recv).
     pub async fn connect(
         addr: impl Into<String>,
-        group: GroupName,
+        group: impl Into<Option<GroupName>>,
         topic: TopicName,
         partition: PartitionId,
         options: ConsumerOptions,
     ) -> Result<Self, ConnectError> {
-        let mut consumer = Self {
-            addr: addr.into(),
-            group,
-            topic,
-            partition,
-            stream: None,
-            decoder: Decoder::new(options.max_frame_bytes, options.split_batches),
-            backoff: Backoff::new(&options.retry),
-            options,
-            failing_since: None,
-            connected_at: Instant::now(),
+        let group = group.into();
+        let place = Place { addr: addr.into(), topic, partition };
+        let end = if options.until_end {
+            Some(end_of(&place, &options.connect).await?)
+        } else {
+            None
         };
-        consumer.stream = Some(consumer.open().await?);
-        Ok(consumer)
+        let protocol = options.connect.protocol;
+        let decoder = Decoder::new(options.max_frame_bytes, options.split_batches, protocol);
+        let committer = group.clone().map(|group| {
+            let connect =
+                ConnectOptions { timeout: options.commit_timeout, ..options.connect.clone() };
+            let Place { addr, topic, partition } = place.clone();
+            Committer::new(addr, group, topic, partition, connect)
+        });
+        let mut link = Link::new(place, group.clone(), options);
+        let first = link.open(None).await?;
+        // 1.0 does not say where it begins.
+        let reached = (protocol == Protocol::V1_1).then_some(first);
+        Ok(Self { link, group, decoder, committer, gaps: Gaps::default(), end, reached })
     }
 
     /// The next message; waits for one at the end of the partition.
@@ -91,6 +93,9 @@ impl Consumer {
             if let Some(message) = self.try_next()? {
                 return Ok(message);
             }
+            if self.is_at_end() {
+                return Err(ConsumeError::End);
+            }
             self.fill().await?;
         }
     }
@@ -100,129 +105,156 @@ impl Consumer {
     ///
     /// To handle messages in bulk: `recv` one, take the others with this until `None`, commit the last one.
     pub fn try_next(&mut self) -> Result<Option<Message>, ConsumeError> {
-        let next = self.decoder.next();
-        if next.is_err() {
-            // There is no telling where the next frame starts, so the next call starts over, after a pause.
-            self.stream = None;
-            self.decoder.restart();
-            self.failing_since = Some(Instant::now());
-        } else if matches!(next, Ok(Some(_))) && self.failing_since.take().is_some() {
-            // Something new: the outage is over.
-            self.backoff.reset();
-        }
-        next
-    }
-
-    /// Makes the group resume behind `message`: commits its `next_offset`, and with it all before it.
-    ///
-    /// Protocol 1.0 takes one connection for each commit: commit the last message of a bulk, not each one.
-    pub async fn commit(&self, message: &Message) -> Result<(), CommitError> {
-        self.commit_offset(message.next_offset).await
-    }
-
-    /// Makes the group resume at `next`, the first offset that it has not handled. Bounded by `commit_timeout`.
-    pub async fn commit_offset(&self, next: Offset) -> Result<(), CommitError> {
-        let request = Request::Commit {
-            group: self.group.clone(),
-            topic: self.topic.clone(),
-            partition: self.partition,
-            offset: next,
-        };
-        commit::send(&self.addr, &request, self.options.commit_timeout).await
-    }
-
-    async fn open(&self) -> Result<TcpStream, ConnectError> {
-        let request = Request::Consume {
-            group: self.group.clone(),
-            topic: self.topic.clone(),
-            partition: self.partition,
-        };
-        connect::open(&self.addr, &request, self.options.connect_timeout).await
-    }
-
-    /// Reads some bytes, on a new connection if need be.
-    async fn fill(&mut self) -> Result<(), ConsumeError> {
-        if self.stream.is_none() {
-            self.reconnect().await?;
-        }
-        match self.read().await {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                self.stream = None;
-                let silence = error.kind() == io::ErrorKind::TimedOut;
-                let lived = self.connected_at.elapsed();
-                let refused = !silence && lived < REFUSAL_TIME;
-                // One that was cut off sooner may have brought repetitions only, as before damage in the log.
-                if silence || lived >= RECOVERY_TIME {
-                    self.failing_since = None;
-                    self.backoff.reset();
+        loop {
+            match self.decoder.next() {
+                Ok(Decoded::Message(message)) => {
+                    self.link.alive();
+                    return Ok(Some(message));
                 }
-                self.fail(error.to_string().into(), refused)
+                Ok(Decoded::Control(control)) => self.take_in(control)?,
+                Ok(Decoded::Nothing) => return Ok(None),
+                Err(error) => {
+                    // There is no telling where the next frame starts, so the next call starts over, after a pause.
+                    self.link.reset();
+                    self.decoder.restart();
+                    return Err(error);
+                }
             }
         }
     }
 
-    async fn read(&mut self) -> io::Result<()> {
-        let Some(stream) = &mut self.stream else { return Err(io::ErrorKind::NotConnected.into()) };
-        self.decoder.make_room(self.options.read_bytes);
-        let reading = stream.read_buf(&mut self.decoder.buf);
-        let read = match self.options.idle_timeout {
-            None => reading.await?,
-            Some(limit) => tokio::time::timeout(limit, reading).await.map_err(|_| {
-                let text = format!("no byte within {} ms", limit.as_millis());
-                io::Error::new(io::ErrorKind::TimedOut, text)
-            })??,
-        };
-        if read == 0 {
-            let text = "the broker closed the connection";
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+    /// Records that were left out since the last call, and why: once for each gap.
+    pub fn take_gap(&mut self) -> Option<Gap> {
+        self.gaps.take()
+    }
+
+    /// The offset after the last message that was given; before the first, where the broker said that it begins (1.1).
+    pub fn position(&self) -> Option<Offset> {
+        self.decoder.position().or(self.reached)
+    }
+
+    /// The partition that is read.
+    pub fn partition(&self) -> PartitionId {
+        self.link.place().partition
+    }
+
+    /// Makes the group resume behind `message`: commits its `next_offset`, and with it all before it, and waits until the
+    /// broker has it.
+    ///
+    /// Costs a round trip (with 1.0 also a connection): commit the last message of a bulk, not each one.
+    pub async fn commit(&mut self, message: &Message) -> Result<(), CommitError> {
+        self.commit_offset(message.next_offset).await
+    }
+
+    /// Makes the group resume at `next`, the first offset that it has not handled. Bounded by `commit_timeout`.
+    pub async fn commit_offset(&mut self, next: Offset) -> Result<(), CommitError> {
+        match &mut self.committer {
+            Some(committer) => committer.commit(next).await,
+            None => Err(CommitError::NoGroup),
+        }
+    }
+
+    /// As [`commit_offset`](Self::commit_offset), over the consumer's own connection and without an answer (1.1; with 1.0
+    /// it is the same): cheap enough for each message.
+    ///
+    /// What the broker refuses is not told, and a break can lose the last of them: end with
+    /// [`commit_offset`](Self::commit_offset).
+    pub async fn commit_unconfirmed(&mut self, next: Offset) -> Result<(), CommitError> {
+        if self.group.is_none() {
+            return Err(CommitError::NoGroup);
+        }
+        if self.link.protocol() == Protocol::V1_1 && self.link.send_commit(next).await {
+            return Ok(());
+        }
+        self.commit_offset(next).await
+    }
+
+    /// Acts on what the broker says between frames.
+    fn take_in(&mut self, control: ControlFrame) -> Result<(), ConsumeError> {
+        self.link.alive();
+        match control.status() {
+            Some(Status::Ok) => self.reached = Some(control.offset),
+            Some(Status::OffsetOutOfRange) => self.skip(control, GapReason::Deleted),
+            Some(Status::Corrupt) => self.skip(control, GapReason::Damaged),
+            Some(Status::TopicDeleted) => {
+                self.link.reset();
+                return Err(ConsumeError::TopicDeleted(control.message.into()));
+            }
+            // It closes now, or says what a later version means.
+            _ => tracing::debug!(
+                place = ?self.link.place(), code = control.code, message = control.message, "the broker says"
+            ),
         }
         Ok(())
+    }
+
+    fn skip(&mut self, control: ControlFrame, reason: GapReason) {
+        let from = self.position().filter(|&from| from != control.offset);
+        self.gaps.add(Gap { from, to: control.offset, reason, message: control.message });
+        self.decoder.go_on_at(control.offset);
+    }
+
+    /// Whether all that was asked for has been given.
+    fn is_at_end(&self) -> bool {
+        let stands = self.decoder.position().max(self.reached);
+        match (self.end, stands) {
+            (Some(end), Some(stands)) => stands >= end && self.decoder.is_between_frames(),
+            _ => false,
+        }
+    }
+
+    /// Reads some bytes, on a new connection if need be.
+    async fn fill(&mut self) -> Result<(), ConsumeError> {
+        if !self.link.is_open() {
+            self.reconnect().await?;
+            if self.is_at_end() {
+                return Ok(());
+            }
+        }
+        self.decoder.make_room(self.link.options().read_bytes);
+        match self.link.read(&mut self.decoder.buf).await {
+            Ok(()) => Ok(()),
+            Err(error) => self.link.broken(&error),
+        }
     }
 
     /// Dropped half-way, it starts over with the next call, in the same outage.
     async fn reconnect(&mut self) -> Result<(), ConsumeError> {
         loop {
-            if self.failing_since.is_some() {
-                tokio::time::sleep(self.backoff.next_pause()).await;
-            }
-            match self.open().await {
-                Ok(stream) => {
+            self.link.pause().await;
+            let from = self.decoder.position();
+            match self.link.open(from).await {
+                Ok(first) => {
                     self.decoder.restart();
-                    self.stream = Some(stream);
-                    self.connected_at = Instant::now();
+                    if self.link.protocol() == Protocol::V1_1 {
+                        self.reached = Some(first);
+                    }
                     return Ok(());
                 }
-                Err(error) => self.fail(error.to_string().into(), false)?,
+                Err(error) => match self.link.refused(error)? {
+                    Ended::Again => {}
+                    Ended::GoOnAt(to) => {
+                        let message = "the offset is not in the log any more".to_owned();
+                        self.gaps.add(Gap { from, to, reason: GapReason::Deleted, message });
+                        self.decoder.go_on_at(to);
+                        self.reached = None;
+                    }
+                },
             }
         }
     }
+}
 
-    /// Notes a failure. An error once it has lasted too long; the next call then begins a new outage.
-    fn fail(&mut self, reason: Arc<str>, refused: bool) -> Result<(), ConsumeError> {
-        let since = *self.failing_since.get_or_insert_with(Instant::now);
-        let elapsed = since.elapsed();
-        tracing::debug!(addr = %self.addr, topic = %self.topic, partition = self.partition, %reason,
-            "connection to the broker lost");
-        if elapsed < self.options.retry.max_elapsed {
-            return Ok(());
-        }
-        self.failing_since = None;
-        self.backoff.reset();
-        if refused {
-            return Err(ConsumeError::Refused { elapsed });
-        }
-        Err(ConsumeError::Disconnected { elapsed, reason })
-    }
+/// The log end now: where a consumer stops that is to.
+async fn end_of(place: &Place, options: &ConnectOptions) -> Result<Offset, ConnectError> {
+    super::offset_of(&place.addr, &place.topic, place.partition, Start::Latest, options).await
 }
 
 impl fmt::Debug for Consumer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Consumer")
-            .field("addr", &self.addr)
+            .field("place", self.link.place())
             .field("group", &self.group)
-            .field("topic", &self.topic)
-            .field("partition", &self.partition)
             .finish_non_exhaustive()
     }
 }

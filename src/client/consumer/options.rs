@@ -2,13 +2,22 @@
 
 use std::time::Duration;
 
-use crate::client::RetryPolicy;
+use crate::client::{ConnectOptions, RetryPolicy};
 use crate::model::limits;
+use crate::protocol::v1_1::Start;
 use crate::record::HEADER_LEN;
 
 /// How a [`Consumer`](super::Consumer) reads, commits and repairs its connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConsumerOptions {
+    /// Version of the protocol, time for an attempt, token.
+    pub connect: ConnectOptions,
+    /// First record (1.1); `None`: where the group has committed, else the oldest. It counts for the first connection:
+    /// after a break the consumer goes on behind the last record that it gave.
+    pub start: Option<Start>,
+    /// Whether it ends with the log end at the time of the first connection (1.1): then
+    /// [`ConsumeError::End`](super::ConsumeError::End) follows the last record.
+    pub until_end: bool,
     /// Whether a batch becomes one message for each of its records, where its payload shows them (newline-terminated
     /// lines, as many as it claims). Else each batch is one message with its `record_count`.
     pub split_batches: bool,
@@ -18,28 +27,33 @@ pub struct ConsumerOptions {
     pub max_frame_bytes: u64,
     /// When to connect again after a break, and when to give up.
     pub retry: RetryPolicy,
-    /// Time for each attempt to connect.
-    pub connect_timeout: Duration,
     /// Time for a commit: connection, request and answer.
     pub commit_timeout: Duration,
-    /// If no byte came for that long, the connection counts as broken and is made again. Protocol 1.0 has no heartbeat, so
-    /// a connection that a network dropped silently looks like an idle topic: set this where networks do that. Each
-    /// reconnect resends from the committed offset.
+    /// How often the broker is to say that it is there while it has nothing to send (1.1; 1.0 has no such thing). If
+    /// nothing came for three times as long, the connection counts as broken and is made again: what a network dropped
+    /// silently looks like an idle topic.
+    pub heartbeat: Option<Duration>,
+    /// If no byte came for that long, the connection counts as broken, whatever the heartbeat. For 1.0, where networks
+    /// drop connections silently: each reconnect resends from the committed offset.
     pub idle_timeout: Option<Duration>,
 }
 
 impl Default for ConsumerOptions {
-    /// Batches split, reads of 256 KiB, frames up to the largest payload a broker takes by default, no idle time-out.
+    /// Protocol 1.1, from the committed offset, batches split, reads of 256 KiB, frames up to the largest payload a broker
+    /// takes by default, a heartbeat each 10 s.
     fn default() -> Self {
         Self {
+            connect: ConnectOptions::default(),
+            start: None,
+            until_end: false,
             split_batches: true,
             read_bytes: 256 * 1024,
             max_frame_bytes: u64::from(limits::PAYLOAD_MB_DEFAULT) * limits::MIB
                 + u64::from(limits::KEY_BYTES_MAX)
                 + HEADER_LEN as u64,
             retry: RetryPolicy::default(),
-            connect_timeout: Duration::from_secs(5),
             commit_timeout: Duration::from_secs(5),
+            heartbeat: Some(Duration::from_secs(10)),
             idle_timeout: None,
         }
     }

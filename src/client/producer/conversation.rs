@@ -9,10 +9,15 @@ use tokio::time::{Instant, sleep_until};
 use super::driver::{Driver, HANDSHAKE_GRACE};
 use super::queue::Cause;
 use super::window::Window;
-use crate::protocol::{ACK_LEN, Ack};
+use crate::client::Protocol;
+use crate::client::connect::Refused;
+use crate::protocol::v1_1::{Answer, AnswerTo, Parsed};
+use crate::protocol::{ACK_LEN, Ack, Status};
 
-/// Acks read at a time, in bytes: a few thousand acks.
-const READ_BYTES: usize = 36 * 1024;
+/// Acks read at a time, in bytes: a few thousand acks. The longest answer fits.
+const READ_BYTES: usize = 72 * 1024;
+
+const _: () = assert!(READ_BYTES > crate::protocol::v1_1::ANSWER_LEN_MAX);
 
 /// Capacity that the write buffer keeps after a large frame, in bytes.
 const KEPT_CAPACITY: usize = 1024 * 1024;
@@ -50,6 +55,8 @@ pub(super) struct Conversation {
     careful: bool,
     sent_any: bool,
     acked_any: bool,
+    /// The broker takes no more from this producer, whatever it is.
+    rejected: Option<Refused>,
     /// When an ack came last, or the first frame was sent that waits for one.
     quiet_since: Instant,
 }
@@ -67,6 +74,7 @@ impl Conversation {
             careful,
             sent_any: false,
             acked_any: false,
+            rejected: None,
             quiet_since: now,
         }
     }
@@ -157,16 +165,21 @@ impl Conversation {
 
     /// A write can fail while acks are still there to be read: each one saves a duplicate.
     fn read_rest(&mut self, driver: &mut Driver) {
-        while matches!(self.read(driver, Instant::now()), Ok(true)) {}
+        while self.rejected.is_none() && matches!(self.read(driver, Instant::now()), Ok(true)) {}
     }
 
     /// Completes the frames whose acks are there, all of them before anyone is woken for room.
     fn take_acks(&mut self, driver: &mut Driver, now: Instant) -> io::Result<()> {
         let (mut settled, mut refused) = (false, false);
         let mut at = 0;
-        while let Some(ack) = self.input.get(at..self.input_len).and_then(Ack::read) {
-            at += ACK_LEN;
-            match driver.queue.acked(ack, now) {
+        let protocol = driver.options.connect.protocol;
+        while let Some((answer, len)) = next_answer(&self.input[at..self.input_len], protocol) {
+            at += len;
+            if protocol == Protocol::V1_1 && concerns_all(&answer) {
+                self.rejected = Some(Refused::from_answer(answer));
+                break;
+            }
+            match driver.queue.acked(answer, now) {
                 Some(true) => settled = true,
                 Some(false) => refused = true,
                 None => {
@@ -187,7 +200,8 @@ impl Conversation {
             self.acked_any = true;
             driver.careful = false;
         }
-        Ok(())
+        // The broker closes behind it.
+        if self.rejected.is_some() { Err(closed_by_broker()) } else { Ok(()) }
     }
 
     /// What to wait for, when nothing can be done now.
@@ -223,7 +237,10 @@ impl Conversation {
 
     /// What the end of this connection says. A close without a byte is all that 1.0 says to a bad request, but a crash and
     /// a network fault look the same, so nothing is concluded from a first one.
-    fn verdict(&self, driver: &mut Driver, error: &io::Error) -> Cause {
+    fn verdict(&mut self, driver: &mut Driver, error: &io::Error) -> Cause {
+        if let Some(refused) = self.rejected.take() {
+            return Cause::Rejected(refused);
+        }
         if self.acked_any || error.kind() == io::ErrorKind::TimedOut {
             return Cause::Lost(error.to_string().into());
         }
@@ -233,6 +250,25 @@ impl Conversation {
         driver.careful |= self.sent_any;
         Cause::Lost(error.to_string().into())
     }
+}
+
+/// The answer at the start of the bytes, and how many it takes. In 1.0 none has a message.
+fn next_answer(bytes: &[u8], protocol: Protocol) -> Option<(Answer, usize)> {
+    match protocol {
+        Protocol::V1_0 => Ack::read(bytes).map(|ack| {
+            (Answer { code: ack.code, value: ack.offset, message: String::new() }, ACK_LEN)
+        }),
+        Protocol::V1_1 => match Answer::parse(AnswerTo::Frame, bytes) {
+            Parsed::Complete(answer, len) => Some((answer, len)),
+            Parsed::Incomplete { .. } => None,
+        },
+    }
+}
+
+/// Whether an error is not that of one frame: the next would get the same.
+fn concerns_all(answer: &Answer) -> bool {
+    let of_the_frame = matches!(answer.status(), Some(Status::TooLarge | Status::Malformed));
+    !answer.is_ok() && !answer.is_transient() && !of_the_frame
 }
 
 fn closed_by_broker() -> io::Error {

@@ -10,15 +10,14 @@ use super::conversation::{Conversation, End};
 use super::options::ProducerOptions;
 use super::queue::{Cause, SendQueue};
 use super::window::{Orders, Pending, Window};
-use crate::client::connect::{self, ConnectError};
+use crate::client::connect::{self, ConnectError, Hello, Place};
 use crate::client::retry::Backoff;
-use crate::protocol::Request;
 
 /// What the task keeps from one connection to the next.
 pub(super) struct Driver {
     pub(super) window: Arc<Window>,
-    addr: String,
-    request: Request,
+    place: Place,
+    hello: Hello,
     pub(super) options: ProducerOptions,
     pub(super) queue: SendQueue,
     pub(super) backoff: Backoff,
@@ -37,14 +36,14 @@ pub(super) struct Driver {
 impl Driver {
     pub(super) fn new(
         window: Arc<Window>,
-        addr: String,
-        request: Request,
+        place: Place,
+        hello: Hello,
         options: ProducerOptions,
     ) -> Self {
         Self {
             window,
-            addr,
-            request,
+            place,
+            hello,
             queue: SendQueue::new(&options),
             backoff: Backoff::new(&options.retry),
             options,
@@ -62,6 +61,9 @@ impl Driver {
         loop {
             let end = match connected {
                 Ok(stream) => Conversation::new(stream, self.careful).run(&mut self).await,
+                Err(ConnectError::Refused(refused)) if !refused.is_transient() => {
+                    End::Broken(Cause::Rejected(refused))
+                }
                 Err(error) => End::Broken(Cause::Lost(error.to_string().into())),
             };
             let End::Broken(cause) = end else { return };
@@ -79,7 +81,8 @@ impl Driver {
     }
 
     async fn connect(&mut self) -> Result<TcpStream, ConnectError> {
-        connect::open(&self.addr, &self.request, self.options.connect_timeout).await
+        let timeout = self.options.connect.timeout;
+        connect::open(&self.place.addr, &self.hello, timeout).await.map(|(stream, _)| stream)
     }
 
     fn on_lost(&mut self, cause: &Cause) {
@@ -90,8 +93,8 @@ impl Driver {
         self.paused_until = None;
         self.release();
         if had_work {
-            tracing::warn!(addr = %self.addr, topic = %self.request.topic(),
-                partition = self.request.partition(), ?cause, "connection to the broker lost");
+            let Place { addr, topic, partition } = &self.place;
+            tracing::warn!(addr, %topic, partition, ?cause, "connection to the broker lost");
         }
     }
 

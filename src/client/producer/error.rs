@@ -42,11 +42,15 @@ pub enum DeliveryError {
         /// Time since it was first refused.
         elapsed: Duration,
     },
-    /// The broker refused the record for good. It is not stored; sending it again does not help.
-    #[error("the broker refused the record with status 0x{code:02x}")]
+    /// The broker refused the record for good. It is not stored; sending it again does not help. With protocol 1.1 it
+    /// says why: the record is too large, or the producer may not send here at all (the topic was deleted, the
+    /// partition is read-only, access is denied), and then what was handed over behind it fails too.
+    #[error("the broker refused the record with status 0x{code:02x}{}{message}", if message.is_empty() { "" } else { ": " })]
     Rejected {
         /// The status.
         code: u8,
+        /// For people; protocol 1.0 says nothing.
+        message: Arc<str>,
     },
     /// The broker cannot be reached, or connections break. Send it again when the broker is back.
     #[error("no ack for {} ms: {reason}", elapsed.as_millis())]

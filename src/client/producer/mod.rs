@@ -23,10 +23,9 @@ pub use delivery::Delivery;
 pub use error::{DeliveryError, SendError};
 pub use options::{Packing, ProducerOptions};
 
-use super::connect::{self, ConnectError};
+use super::connect::{self, ConnectError, Hello, Place};
 use super::message::Record;
 use crate::model::{Offset, PartitionId, TopicName, limits};
-use crate::protocol::Request;
 use delivery::Completion;
 use driver::Driver;
 use window::{Offer, Pending, Window};
@@ -54,7 +53,7 @@ impl Producer {
     /// Connects to the broker at `addr` (`host:port`) and starts the background task on the current tokio runtime, which
     /// needs I/O and time enabled.
     ///
-    /// One attempt, within `connect_timeout`; only later breaks are repaired without being asked. Protocol 1.0 does
+    /// One attempt, within `connect.timeout`; only later breaks are repaired without being asked. Protocol 1.0 does
     /// not answer a handshake: a partition that does not exist shows in the deliveries.
     pub async fn connect(
         addr: impl Into<String>,
@@ -62,14 +61,14 @@ impl Producer {
         partition: PartitionId,
         options: ProducerOptions,
     ) -> Result<Self, ConnectError> {
-        let addr = addr.into();
-        let request = Request::Produce { topic, partition };
-        let stream = connect::open(&addr, &request, options.connect_timeout).await?;
+        let place = Place { addr: addr.into(), topic, partition };
+        let hello = Hello::produce(&place, options.durability, &options.connect)?;
+        let (stream, _) = connect::open(&place.addr, &hello, options.connect.timeout).await?;
         let max_records =
             options.max_in_flight_frames.saturating_mul(options.packing.max_records() as usize);
         let window = Arc::new(Window::new(options.max_in_flight_bytes, max_records));
         let max_payload_bytes = options.max_payload_bytes;
-        tokio::spawn(Driver::new(Arc::clone(&window), addr, request, options).run(stream));
+        tokio::spawn(Driver::new(Arc::clone(&window), place, hello, options).run(stream));
         Ok(Self { window, max_payload_bytes })
     }
 

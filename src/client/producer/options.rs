@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use crate::client::RetryPolicy;
+use crate::client::{ConnectOptions, RetryPolicy};
 use crate::model::limits;
+use crate::protocol::v1_1::Durability;
 
 /// How a [`Producer`](super::Producer) gathers, bounds and repeats what it sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProducerOptions {
+    /// Version of the protocol, time for an attempt, token.
+    pub connect: ConnectOptions,
+    /// When a record counts as stored: as the topic says, or only once it is on the disk (1.1).
+    pub durability: Durability,
     /// How long a record may wait for others to be sent with it. 0: what is queued is sent at once, and what comes
     /// in the meantime is gathered anyway.
     pub linger: Duration,
@@ -25,16 +30,16 @@ pub struct ProducerOptions {
     pub max_payload_bytes: u32,
     /// When to repeat and when to give up.
     pub retry: RetryPolicy,
-    /// Time for each attempt to connect.
-    pub connect_timeout: Duration,
     /// Time without any ack, while some are due, after which the connection counts as broken.
     pub ack_timeout: Duration,
 }
 
 impl Default for ProducerOptions {
-    /// No linger, writes of 64 KiB, a window of 16 MiB and 65,536 frames, a frame for each record.
+    /// Protocol 1.1, no linger, writes of 64 KiB, a window of 16 MiB and 65,536 frames, a frame for each record.
     fn default() -> Self {
         Self {
+            connect: ConnectOptions::default(),
+            durability: Durability::Topic,
             linger: Duration::ZERO,
             batch_bytes: 64 * 1024,
             max_in_flight_bytes: 16 * 1024 * 1024,
@@ -42,7 +47,6 @@ impl Default for ProducerOptions {
             packing: Packing::Frames,
             max_payload_bytes: limits::PAYLOAD_MB_DEFAULT * 1024 * 1024,
             retry: RetryPolicy::default(),
-            connect_timeout: Duration::from_secs(5),
             ack_timeout: Duration::from_secs(30),
         }
     }

@@ -11,16 +11,16 @@ use super::error::DeliveryError;
 use super::frame::{Frame, Packer};
 use super::options::ProducerOptions;
 use super::window::Pending;
-use crate::protocol::{Ack, Status};
-
-/// Codes from here on are transient, known or not.
-const TRANSIENT: u8 = 0xF0;
+use crate::client::Refused;
+use crate::protocol::v1_1::Answer;
 
 /// Why a connection, or the attempt at one, is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Cause {
     /// It could not be made, or broke.
     Lost(Arc<str>),
+    /// The broker takes nothing from this producer, and says why (1.1): not for a while, but for good.
+    Rejected(Refused),
     /// The broker closed it before any frame was sent, and it had been closed without an ack before.
     HandshakeRefused,
     /// The broker closed it without an ack when the oldest frame alone had been sent.
@@ -111,20 +111,21 @@ impl SendQueue {
 
     /// The ack of the oldest frame in flight. `Some(true)` if it is stored or refused for good, `Some(false)` if it is to
     /// be sent again, or was given up after that; `None` if no ack is due.
-    pub(super) fn acked(&mut self, ack: Ack, now: Instant) -> Option<bool> {
+    pub(super) fn acked(&mut self, answer: Answer, now: Instant) -> Option<bool> {
         let mut frame = self.in_flight.pop_front()?;
-        if ack.code == Status::Ok.code() {
-            frame.stored(ack.offset, &mut self.released);
+        if answer.is_ok() {
+            frame.stored(answer.value, &mut self.released);
             return Some(true);
         }
-        if ack.code < TRANSIENT {
-            frame.failed(&DeliveryError::Rejected { code: ack.code }, &mut self.released);
+        if !answer.is_transient() {
+            let error = rejected(&Refused::from_answer(answer));
+            frame.failed(&error, &mut self.released);
             return Some(true);
         }
         frame.failing_since.get_or_insert(now);
         let elapsed = frame.failing_for(now);
         if elapsed >= self.max_elapsed {
-            let error = DeliveryError::NotStored { code: ack.code, elapsed };
+            let error = DeliveryError::NotStored { code: answer.code, elapsed };
             frame.failed(&error, &mut self.released);
         } else {
             self.retry.push_back(frame);
@@ -146,10 +147,18 @@ impl SendQueue {
                 elapsed,
                 reason: Arc::clone(reason),
             }),
+            Cause::Rejected(refused) => self.reject_all(&rejected(refused)),
             Cause::HandshakeRefused => {
                 self.expire(now, |elapsed| DeliveryError::HandshakeRefused { elapsed });
             }
             Cause::FrameRefused => self.expire_oldest(now),
+        }
+    }
+
+    fn reject_all(&mut self, error: &DeliveryError) {
+        self.fresh_bytes = 0;
+        for frame in self.retry.drain(..).chain(self.fresh.drain(..)) {
+            frame.failed(error, &mut self.released);
         }
     }
 
@@ -185,6 +194,10 @@ impl SendQueue {
         self.fresh_bytes -= frame.bytes;
         Some(frame)
     }
+}
+
+fn rejected(refused: &Refused) -> DeliveryError {
+    DeliveryError::Rejected { code: refused.code, message: refused.message.as_str().into() }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::*;
 use crate::client::producer::delivery::{Completion, Outcome};
 use crate::client::producer::options::Packing;
 use crate::client::{Record, RetryPolicy};
+use crate::protocol::Status;
 use crate::record::Frames;
 
 type Outcomes = Arc<Mutex<Vec<(usize, Outcome)>>>;
@@ -63,7 +64,11 @@ impl Model {
 
     fn answer(&mut self, store: bool) {
         let Some((text, records)) = self.wire.pop_front() else { return };
-        let ack = if store { Ack::stored(self.stored.len() as u64) } else { Ack::NOT_STORED };
+        let ack = if store {
+            Answer::ok(self.stored.len() as u64)
+        } else {
+            Answer::error(Status::NotStored, 0, "")
+        };
         if store {
             self.stored.extend(crate::record::records(&text, records).map(<[u8]>::to_vec));
         }

@@ -4,8 +4,8 @@ use std::sync::mpsc;
 use std::thread;
 
 use super::broker::{Broker, stored};
-use super::{group, guard, topic};
-use crate::client::{ConsumerOptions, ProducerOptions, Record, blocking};
+use super::{group, guard, topic, v1_0_consumer, v1_0_producer};
+use crate::client::{ProducerOptions, Record, blocking};
 use crate::protocol::Request;
 
 /// Runs a broker's script on a thread of its own; returns its address and the thread.
@@ -34,7 +34,7 @@ fn a_producer_works_between_calls() {
         peer.ack(5).await;
         assert_eq!(peer.ack_all(6).await.len(), 1000);
     });
-    let options = ProducerOptions { max_in_flight_frames: 10, ..ProducerOptions::default() };
+    let options = ProducerOptions { max_in_flight_frames: 10, ..v1_0_producer() };
     let producer = blocking::Producer::connect(addr, topic(), 0, options).unwrap();
     let delivery = producer.send(Record::new("first")).unwrap();
     // No call into the producer is under way while the broker gets the record.
@@ -68,7 +68,7 @@ fn a_consumer_receives_and_commits() {
         }
         assert!(peer.is_closed().await);
     });
-    let options = ConsumerOptions::default();
+    let options = v1_0_consumer();
     let mut consumer = blocking::Consumer::connect(addr, group(), topic(), 0, options).unwrap();
     let first = consumer.recv().unwrap();
     assert_eq!((first.offset, &first.payload[..]), (0, &b"a"[..]));

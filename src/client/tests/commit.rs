@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::broker::{Broker, stored};
-use super::{group, guard, topic};
-use crate::client::{CommitError, ConnectError, Consumer, ConsumerOptions, commit};
+use super::{group, guard, topic, v1_0, v1_0_consumer};
+use crate::client::{CommitError, Committer, ConnectError, Consumer, ConsumerOptions};
 use crate::protocol::Request;
 
 fn request(offset: u64) -> Request {
@@ -15,7 +15,7 @@ fn request(offset: u64) -> Request {
 async fn a_consumer_commits_the_next_offset() {
     guard(async {
         let broker = Broker::start().await;
-        let options = ConsumerOptions::default();
+        let options = v1_0_consumer();
         let mut consumer =
             Consumer::connect(broker.addr(), group(), topic(), 0, options).await.unwrap();
         let mut peer = broker.accept().await;
@@ -31,8 +31,8 @@ async fn a_consumer_commits_the_next_offset() {
         let (result, ()) = tokio::join!(consumer.commit_offset(7), answer(7));
         result.unwrap();
         let addr = broker.addr();
-        let (group, topic) = (group(), topic());
-        let (result, ()) = tokio::join!(commit(&addr, &group, &topic, 0, 8), answer(8));
+        let mut committer = Committer::new(addr, group(), topic(), 0, v1_0());
+        let (result, ()) = tokio::join!(committer.commit(8), answer(8));
         result.unwrap();
     })
     .await;
@@ -43,13 +43,13 @@ async fn a_commit_that_is_not_confirmed_says_why() {
     guard(async {
         let broker = Broker::start().await;
         let connect = async |commit_timeout| {
-            let options = ConsumerOptions { commit_timeout, ..ConsumerOptions::default() };
+            let options = ConsumerOptions { commit_timeout, ..v1_0_consumer() };
             let addr = broker.addr();
             let consumer = Consumer::connect(addr, group(), topic(), 0, options).await.unwrap();
             drop(broker.accept().await);
             consumer
         };
-        let consumer = connect(Duration::from_mins(1)).await;
+        let mut consumer = connect(Duration::from_mins(1)).await;
 
         let close = async { drop(broker.accept().await) };
         let (result, ()) = tokio::join!(consumer.commit_offset(1), close);
@@ -59,7 +59,7 @@ async fn a_commit_that_is_not_confirmed_says_why() {
         let (result, ()) = tokio::join!(consumer.commit_offset(1), answer);
         assert!(matches!(result, Err(CommitError::UnexpectedAnswer(9))), "{result:?}");
 
-        let impatient = connect(Duration::from_millis(20)).await;
+        let mut impatient = connect(Duration::from_millis(20)).await;
         let (result, _silent) = tokio::join!(impatient.commit_offset(1), broker.accept_raw());
         assert!(matches!(result, Err(CommitError::Timeout { .. })), "{result:?}");
 

@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::broker::{Broker, Peer, batch, stored};
-use super::{group, guard, retry, topic};
+use super::{group, guard, retry, topic, v1_0_consumer};
 use crate::client::{ConsumeError, Consumer, ConsumerOptions, Message};
 use crate::protocol::Request;
 use crate::record::{FrameBuilder, Header, MAGIC_V1};
 
 fn options() -> ConsumerOptions {
-    ConsumerOptions { retry: retry(60_000), ..ConsumerOptions::default() }
+    ConsumerOptions { retry: retry(60_000), ..v1_0_consumer() }
 }
 
 async fn connect(broker: &Broker, options: ConsumerOptions) -> (Consumer, Peer) {

@@ -14,7 +14,7 @@ mod producer;
 use std::future::Future;
 use std::time::Duration;
 
-use crate::client::RetryPolicy;
+use crate::client::{ConnectOptions, ConsumerOptions, ProducerOptions, Protocol, RetryPolicy};
 use crate::model::{GroupName, TopicName};
 
 /// Long enough for any machine.
@@ -28,6 +28,18 @@ fn topic() -> TopicName {
 
 fn group() -> GroupName {
     GroupName::parse("billing").unwrap()
+}
+
+fn v1_0() -> ConnectOptions {
+    ConnectOptions { protocol: Protocol::V1_0, ..ConnectOptions::default() }
+}
+
+fn v1_0_producer() -> ProducerOptions {
+    ProducerOptions { connect: v1_0(), ..ProducerOptions::default() }
+}
+
+fn v1_0_consumer() -> ConsumerOptions {
+    ConsumerOptions { connect: v1_0(), ..ConsumerOptions::default() }
 }
 
 /// Repeats soon, and gives up after `max_elapsed` ms.

@@ -1,7 +1,7 @@
 //! Refusals for lack of room: what is sent again, when, and in which order.
 
 use super::broker::Broker;
-use super::{guard, retry, topic};
+use super::{guard, retry, topic, v1_0_producer};
 use crate::client::{DeliveryError, Packing, Producer, ProducerOptions, Record};
 
 async fn connect(broker: &Broker, options: ProducerOptions) -> Producer {
@@ -12,7 +12,7 @@ async fn connect(broker: &Broker, options: ProducerOptions) -> Producer {
 async fn a_refused_frame_is_sent_again_behind_those_on_the_way() {
     guard(async {
         let broker = Broker::start().await;
-        let options = ProducerOptions { retry: retry(60_000), ..ProducerOptions::default() };
+        let options = ProducerOptions { retry: retry(60_000), ..v1_0_producer() };
         let producer = connect(&broker, options).await;
         let mut deliveries = Vec::new();
         for text in ["a", "b", "c", "d"] {
@@ -46,7 +46,7 @@ async fn with_one_frame_in_flight_the_order_holds() {
             max_in_flight_frames: 1,
             packing: Packing::Lines { max_records: 2 },
             retry: retry(60_000),
-            ..ProducerOptions::default()
+            ..v1_0_producer()
         };
         let producer = connect(&broker, options).await;
         let a = producer.send(Record::new("a").with_key("k")).await.unwrap();
@@ -69,7 +69,7 @@ async fn with_one_frame_in_flight_the_order_holds() {
 async fn refusals_without_end_are_given_up() {
     guard(async {
         let broker = Broker::start().await;
-        let options = ProducerOptions { retry: retry(80), ..ProducerOptions::default() };
+        let options = ProducerOptions { retry: retry(80), ..v1_0_producer() };
         let producer = connect(&broker, options).await;
         let delivery = producer.send(Record::new("a")).await.unwrap();
         let mut peer = broker.accept().await;
@@ -100,14 +100,14 @@ async fn refusals_without_end_are_given_up() {
 async fn a_final_status_is_not_tried_again() {
     guard(async {
         let broker = Broker::start().await;
-        let producer = connect(&broker, ProducerOptions::default()).await;
+        let producer = connect(&broker, v1_0_producer()).await;
         let a = producer.send(Record::new("a")).await.unwrap();
         let b = producer.send(Record::new("b")).await.unwrap();
         let mut peer = broker.accept().await;
         peer.texts(2).await;
         peer.send(&[0x0C, 0, 0, 0, 0, 0, 0, 0, 0]).await;
         peer.ack(0).await;
-        assert_eq!(a.await, Err(DeliveryError::Rejected { code: 0x0C }));
+        assert_eq!(a.await, Err(DeliveryError::Rejected { code: 0x0C, message: "".into() }));
         assert_eq!(b.await, Ok(0));
     })
     .await;
@@ -117,7 +117,7 @@ async fn a_final_status_is_not_tried_again() {
 async fn a_flush_waits_for_what_is_sent_again() {
     guard(async {
         let broker = Broker::start().await;
-        let options = ProducerOptions { retry: retry(60_000), ..ProducerOptions::default() };
+        let options = ProducerOptions { retry: retry(60_000), ..v1_0_producer() };
         let producer = connect(&broker, options).await;
         let a = producer.send(Record::new("a")).await.unwrap();
         drop(producer.send(Record::new("b")).await.unwrap());

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::broker::Broker;
-use super::{guard, retry, topic};
+use super::{guard, retry, topic, v1_0_producer};
 use crate::client::{ConnectError, DeliveryError, Producer, ProducerOptions, Record, SendError};
 use crate::protocol::Ack;
 
 fn options(max_elapsed: u64) -> ProducerOptions {
-    ProducerOptions { retry: retry(max_elapsed), ..ProducerOptions::default() }
+    ProducerOptions { retry: retry(max_elapsed), ..v1_0_producer() }
 }
 
 async fn connect(broker: &Broker, options: ProducerOptions) -> Producer {

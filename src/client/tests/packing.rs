@@ -1,7 +1,7 @@
 //! Many records in one frame.
 
 use super::broker::Broker;
-use super::{guard, topic};
+use super::{guard, topic, v1_0_producer};
 use crate::client::{Packing, Producer, ProducerOptions, Record};
 
 async fn connect(broker: &Broker, options: ProducerOptions) -> Producer {
@@ -9,7 +9,7 @@ async fn connect(broker: &Broker, options: ProducerOptions) -> Producer {
 }
 
 fn lines(max_records: u32) -> ProducerOptions {
-    ProducerOptions { packing: Packing::Lines { max_records }, ..ProducerOptions::default() }
+    ProducerOptions { packing: Packing::Lines { max_records }, ..v1_0_producer() }
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::broker::Broker;
-use super::{guard, topic};
+use super::{guard, topic, v1_0_producer};
 use crate::client::{Producer, ProducerOptions, Record, SendError};
 use crate::protocol::Request;
 
@@ -18,7 +18,7 @@ async fn connect(broker: &Broker, options: ProducerOptions) -> Producer {
 async fn frames_are_sent_before_the_first_ack_and_acks_are_matched_in_order() {
     guard(async {
         let broker = Broker::start().await;
-        let producer = connect(&broker, ProducerOptions::default()).await;
+        let producer = connect(&broker, v1_0_producer()).await;
         let mut deliveries = Vec::new();
         for i in 0..5 {
             deliveries.push(producer.send(Record::new(format!("r{i}"))).await.unwrap());
@@ -42,7 +42,7 @@ async fn frames_are_sent_before_the_first_ack_and_acks_are_matched_in_order() {
 async fn a_record_keeps_its_bytes_key_and_timestamp() {
     guard(async {
         let broker = Broker::start().await;
-        let producer = connect(&broker, ProducerOptions::default()).await;
+        let producer = connect(&broker, v1_0_producer()).await;
         let record = Record::new(&b"\n\0\xff"[..]).with_key("k\n").with_timestamp(77);
         let delivery = producer.send(record).await.unwrap();
         drop(producer.send(Record::new("")).await.unwrap());
@@ -65,7 +65,7 @@ async fn a_record_keeps_its_bytes_key_and_timestamp() {
 async fn acks_come_byte_by_byte() {
     guard(async {
         let broker = Broker::start().await;
-        let producer = connect(&broker, ProducerOptions::default()).await;
+        let producer = connect(&broker, v1_0_producer()).await;
         let first = producer.send(Record::new("a")).await.unwrap();
         let second = producer.send(Record::new("b")).await.unwrap();
         let mut peer = broker.accept().await;
@@ -86,7 +86,7 @@ async fn lingering_records_wait_for_company_and_flush_does_not() {
         let options = ProducerOptions {
             linger: Duration::from_hours(1),
             batch_bytes: 3 * 30,
-            ..ProducerOptions::default()
+            ..v1_0_producer()
         };
         let producer = connect(&broker, options).await;
         let mut peer = broker.accept().await;
@@ -114,7 +114,7 @@ async fn a_linger_ends_by_itself() {
     guard(async {
         let broker = Broker::start().await;
         let options =
-            ProducerOptions { linger: Duration::from_millis(20), ..ProducerOptions::default() };
+            ProducerOptions { linger: Duration::from_millis(20), ..v1_0_producer() };
         let producer = connect(&broker, options).await;
         let mut peer = broker.accept().await;
         for text in ["a", "b"] {
@@ -131,7 +131,7 @@ async fn a_linger_ends_by_itself() {
 async fn callbacks_hear_the_outcome_once_and_in_order() {
     guard(async {
         let broker = Broker::start().await;
-        let producer = connect(&broker, ProducerOptions::default()).await;
+        let producer = connect(&broker, v1_0_producer()).await;
         let (sender, receiver) = mpsc::channel();
         for i in 0..3 {
             let sender = sender.clone();
@@ -151,8 +151,8 @@ async fn callbacks_hear_the_outcome_once_and_in_order() {
 #[tokio::test]
 async fn a_full_window_makes_senders_wait() {
     guard(async {
-        let by_frames = ProducerOptions { max_in_flight_frames: 2, ..ProducerOptions::default() };
-        let by_bytes = ProducerOptions { max_in_flight_bytes: 60, ..ProducerOptions::default() };
+        let by_frames = ProducerOptions { max_in_flight_frames: 2, ..v1_0_producer() };
+        let by_bytes = ProducerOptions { max_in_flight_bytes: 60, ..v1_0_producer() };
         for options in [by_frames, by_bytes] {
             let broker = Broker::start().await;
             let producer = connect(&broker, options).await;
@@ -183,7 +183,7 @@ async fn a_record_larger_than_the_window_passes_and_one_over_the_limit_does_not(
         let options = ProducerOptions {
             max_in_flight_bytes: 10,
             max_payload_bytes: 300_000,
-            ..ProducerOptions::default()
+            ..v1_0_producer()
         };
         let producer = connect(&broker, options).await;
         let large = vec![7; 300_000];
@@ -207,7 +207,7 @@ async fn a_record_larger_than_the_window_passes_and_one_over_the_limit_does_not(
 async fn a_cancelled_send_hands_nothing_over() {
     guard(async {
         let broker = Broker::start().await;
-        let options = ProducerOptions { max_in_flight_frames: 1, ..ProducerOptions::default() };
+        let options = ProducerOptions { max_in_flight_frames: 1, ..v1_0_producer() };
         let producer = connect(&broker, options).await;
         drop(producer.send(Record::new("a")).await.unwrap());
         let callback = |_| panic!("it was not taken");

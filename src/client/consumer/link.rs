@@ -1,0 +1,208 @@
+//! A consumer's connection: made, read, found broken, made again.
+
+use std::io;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use super::error::ConsumeError;
+use super::options::ConsumerOptions;
+use crate::client::connect::{self, ConnectError, Hello, Place, Protocol, Wish};
+use crate::client::retry::Backoff;
+use crate::model::{GroupName, Offset};
+use crate::protocol::Status;
+use crate::protocol::v1_1::{Start, write_commit};
+
+/// A connection that was open for longer was not refused, even if no byte came.
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
+
+/// A connection that was open for longer ended the outage before it, even if it brought nothing new.
+const RECOVERY_TIME: Duration = Duration::from_secs(5);
+
+/// Heartbeats that may be missing before a connection counts as broken.
+const HEARTBEATS_MISSING: u32 = 3;
+
+/// What comes after an attempt that failed.
+pub(super) enum Ended {
+    /// The same again.
+    Again,
+    /// The place is not there; the nearest one is.
+    GoOnAt(Offset),
+}
+
+pub(super) struct Link {
+    place: Place,
+    group: Option<GroupName>,
+    options: ConsumerOptions,
+    stream: Option<TcpStream>,
+    backoff: Backoff,
+    /// When the connection broke, if no byte has come since.
+    failing_since: Option<Instant>,
+    connected_at: Instant,
+}
+
+impl Link {
+    pub(super) fn new(place: Place, group: Option<GroupName>, options: ConsumerOptions) -> Self {
+        Self {
+            place,
+            group,
+            stream: None,
+            backoff: Backoff::new(&options.retry),
+            options,
+            failing_since: None,
+            connected_at: Instant::now(),
+        }
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(super) fn options(&self) -> &ConsumerOptions {
+        &self.options
+    }
+
+    pub(super) fn protocol(&self) -> Protocol {
+        self.options.connect.protocol
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Connects, to go on at `from` (1.1), or else to begin; returns where the broker begins.
+    pub(super) async fn open(&mut self, from: Option<Offset>) -> Result<Offset, ConnectError> {
+        let group = self.group.clone();
+        let begin = || self.options.start.unwrap_or(Start::default_of(group.as_ref()));
+        let start = match (from, self.protocol()) {
+            (Some(offset), Protocol::V1_1) => Start::Offset(offset),
+            _ => begin(),
+        };
+        let heartbeat_ms = self.options.heartbeat.and_then(|every| {
+            NonZeroU32::new(u32::try_from(every.as_millis()).unwrap_or(u32::MAX).max(1))
+        });
+        let until_end = self.options.until_end;
+        let wish = Wish { group: self.group.clone(), start, heartbeat_ms, until_end };
+        let hello = Hello::consume(&self.place, wish, &self.options.connect)?;
+        let timeout = self.options.connect.timeout;
+        let (stream, first) = connect::open(&self.place.addr, &hello, timeout).await?;
+        self.stream = Some(stream);
+        self.connected_at = Instant::now();
+        Ok(first)
+    }
+
+    /// Something new came: an outage is over.
+    pub(super) fn alive(&mut self) {
+        if self.failing_since.take().is_some() {
+            self.backoff.reset();
+        }
+    }
+
+    /// What came makes no sense, or is the last that comes: the next call connects again, after a pause.
+    pub(super) fn reset(&mut self) {
+        self.stream = None;
+        self.failing_since = Some(Instant::now());
+    }
+
+    /// Reads some bytes; a time without any is an error.
+    pub(super) async fn read(&mut self, buf: &mut BytesMut) -> io::Result<()> {
+        let limit = self.silence_allowed();
+        let Some(stream) = &mut self.stream else { return Err(io::ErrorKind::NotConnected.into()) };
+        let reading = stream.read_buf(buf);
+        let read = match limit {
+            None => reading.await?,
+            Some(limit) => tokio::time::timeout(limit, reading).await.map_err(|_| {
+                let text = format!("no byte within {} ms", limit.as_millis());
+                io::Error::new(io::ErrorKind::TimedOut, text)
+            })??,
+        };
+        if read == 0 {
+            let text = "the broker closed the connection";
+            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+        }
+        Ok(())
+    }
+
+    fn silence_allowed(&self) -> Option<Duration> {
+        let of_heartbeat = match self.protocol() {
+            Protocol::V1_0 => None,
+            Protocol::V1_1 => self.options.heartbeat.map(|every| every * HEARTBEATS_MISSING),
+        };
+        [self.options.idle_timeout, of_heartbeat].into_iter().flatten().min()
+    }
+
+    /// Sends a commit upstream; false if there is no connection that takes it.
+    pub(super) async fn send_commit(&mut self, offset: Offset) -> bool {
+        // Taken out: one that has half a commit in it is of no use.
+        let Some(mut stream) = self.stream.take() else { return false };
+        let mut bytes = Vec::new();
+        write_commit(offset, &mut bytes);
+        let sent = stream.write_all(&bytes).await.is_ok();
+        if sent {
+            self.stream = Some(stream);
+        } else {
+            self.failing_since.get_or_insert_with(Instant::now);
+        }
+        sent
+    }
+
+    /// The pause before the next attempt, if one has failed.
+    pub(super) async fn pause(&mut self) {
+        if self.failing_since.is_some() {
+            tokio::time::sleep(self.backoff.next_pause()).await;
+        }
+    }
+
+    /// The connection broke.
+    pub(super) fn broken(&mut self, error: &io::Error) -> Result<(), ConsumeError> {
+        self.stream = None;
+        let silence = error.kind() == io::ErrorKind::TimedOut;
+        let lived = self.connected_at.elapsed();
+        // In 1.1 a refusal has words.
+        let refused =
+            self.protocol() == Protocol::V1_0 && !silence && lived < REFUSAL_TIME;
+        // One that was cut off sooner may have brought repetitions only, as before damage in the log.
+        if silence || lived >= RECOVERY_TIME {
+            self.failing_since = None;
+            self.backoff.reset();
+        }
+        self.fail(error.to_string().into(), refused)
+    }
+
+    /// An attempt to connect failed.
+    pub(super) fn refused(&mut self, error: ConnectError) -> Result<Ended, ConsumeError> {
+        match error {
+            ConnectError::Refused(refused)
+                if refused.status() == Some(Status::OffsetOutOfRange) =>
+            {
+                Ok(Ended::GoOnAt(refused.value))
+            }
+            ConnectError::Refused(refused) if !refused.is_transient() => {
+                self.failing_since.get_or_insert_with(Instant::now);
+                Err(ConsumeError::Rejected(refused))
+            }
+            error => self.fail(error.to_string().into(), false).map(|()| Ended::Again),
+        }
+    }
+
+    /// Notes a failure. An error once it has lasted too long; the next call then begins a new outage.
+    fn fail(&mut self, reason: Arc<str>, refused: bool) -> Result<(), ConsumeError> {
+        let since = *self.failing_since.get_or_insert_with(Instant::now);
+        let elapsed = since.elapsed();
+        tracing::debug!(place = ?self.place, %reason, "connection to the broker lost");
+        if elapsed < self.options.retry.max_elapsed {
+            return Ok(());
+        }
+        self.failing_since = None;
+        self.backoff.reset();
+        if refused {
+            return Err(ConsumeError::Refused { elapsed });
+        }
+        Err(ConsumeError::Disconnected { elapsed, reason })
+    }
+}

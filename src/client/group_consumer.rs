@@ -1,0 +1,339 @@
+//! Reading the partitions of a topic, alone or as one of several members that share them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::{Future as _, poll_fn};
+use std::num::NonZeroU32;
+use std::task::Poll;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::commit::CommitError;
+use super::connect::ConnectError;
+use super::consumer::{ConsumeError, Consumer, ConsumerOptions, Gap};
+use super::message::Message;
+use super::place::partition_count;
+use crate::model::{GroupName, Offset, PartitionId, TopicName};
+
+/// Which partitions of a topic a [`GroupConsumer`] reads.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Share {
+    /// All, also those that the topic gets later.
+    #[default]
+    All,
+    /// Those whose number leaves the remainder `member` when divided by `of`, also those that the topic gets later.
+    /// Members are counted from 0; who has which number is decided outside, as by the ordinal of a StatefulSet's pod.
+    Member {
+        /// Number of this member.
+        member: u32,
+        /// How many there are.
+        of: NonZeroU32,
+    },
+    /// These alone.
+    Partitions(Vec<PartitionId>),
+}
+
+impl Share {
+    fn has(&self, partition: PartitionId) -> bool {
+        match self {
+            Self::All => true,
+            Self::Member { member, of } => partition % *of == *member,
+            Self::Partitions(partitions) => partitions.contains(&partition),
+        }
+    }
+}
+
+/// How a [`GroupConsumer`] reads and commits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupConsumerOptions {
+    /// How each partition is read.
+    pub consumer: ConsumerOptions,
+    /// Which partitions.
+    pub share: Share,
+    /// How often what was handled is committed, within [`recv`](GroupConsumer::recv); `None`: only by
+    /// [`commit`](GroupConsumer::commit).
+    pub auto_commit: Option<Duration>,
+    /// How often the broker is asked whether the topic has got more partitions; `None`: never.
+    pub discover: Option<Duration>,
+}
+
+impl Default for GroupConsumerOptions {
+    /// All partitions, a commit each second, a look for new partitions every 30 s.
+    fn default() -> Self {
+        Self {
+            consumer: ConsumerOptions::default(),
+            share: Share::default(),
+            auto_commit: Some(Duration::from_secs(1)),
+            discover: Some(Duration::from_secs(30)),
+        }
+    }
+}
+
+/// Why a [`GroupConsumer`] has no message: what happened to one of its partitions. The next call goes on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("partition {partition}: {source}")]
+pub struct PartitionError {
+    /// Which.
+    pub partition: PartitionId,
+    /// What happened.
+    pub source: ConsumeError,
+}
+
+/// Reads the partitions of a topic for a group and commits what was handled.
+///
+/// **At least once.** A message counts as handled when [`recv`](Self::recv) is called again, or
+/// [`commit`](Self::commit) or [`close`](Self::close): so handle it first. A program that is killed gets what it had
+/// not committed again.
+///
+/// **Order** holds within a partition. Partitions with messages take turns, one for each chunk that was read.
+///
+/// **Members** of a group do not know of each other: [`Share::Member`] gives each its partitions by number. With the
+/// wrong number of members partitions are read twice or not at all.
+pub struct GroupConsumer {
+    addr: String,
+    topic: TopicName,
+    group: Option<GroupName>,
+    options: GroupConsumerOptions,
+    partitions: BTreeMap<PartitionId, Reading>,
+    /// The partition that gave the last message.
+    current: PartitionId,
+    commit_at: Option<Instant>,
+    discover_at: Option<Instant>,
+}
+
+/// A partition that is read.
+struct Reading {
+    consumer: Consumer,
+    /// The offset after the last message given.
+    given: Option<Offset>,
+    committed: Option<Offset>,
+    /// It was read to the end that was asked for.
+    ended: bool,
+}
+
+/// What comes next.
+enum Next {
+    Message(PartitionId, Message),
+    Commit,
+    Discover,
+    End,
+}
+
+impl GroupConsumer {
+    /// Finds the topic's partitions at the broker `addr` (`host:port`) and connects to this member's. Needs protocol 1.1,
+    /// unless the partitions are named.
+    ///
+    /// Without a group it commits nothing.
+    pub async fn connect(
+        addr: impl Into<String>,
+        group: impl Into<Option<GroupName>>,
+        topic: TopicName,
+        options: GroupConsumerOptions,
+    ) -> Result<Self, ConnectError> {
+        let now = Instant::now();
+        let mut consumer = Self {
+            addr: addr.into(),
+            topic,
+            group: group.into(),
+            partitions: BTreeMap::new(),
+            current: 0,
+            commit_at: options.auto_commit.map(|every| now + every),
+            discover_at: options.discover.map(|every| now + every),
+            options,
+        };
+        consumer.discover().await?;
+        Ok(consumer)
+    }
+
+    /// The partitions that are read.
+    pub fn partitions(&self) -> impl Iterator<Item = PartitionId> {
+        self.partitions.keys().copied()
+    }
+
+    /// The next message of any partition, and which; waits for one. Commits what was handled when it is time to.
+    ///
+    /// Cancel-safe: dropped while it waits, nothing is lost.
+    pub async fn recv(&mut self) -> Result<(PartitionId, Message), PartitionError> {
+        loop {
+            match self.next().await? {
+                Next::Message(partition, message) => return Ok((partition, message)),
+                Next::Commit => self.auto_commit().await,
+                Next::Discover => self.look_again().await,
+                Next::End => {
+                    let partition = self.current;
+                    return Err(PartitionError { partition, source: ConsumeError::End });
+                }
+            }
+        }
+    }
+
+    /// The next message that has been read already, without waiting; `None`: call [`recv`](Self::recv). Those given
+    /// before it count as handled from the next [`recv`](Self::recv) on.
+    pub fn try_next(&mut self) -> Result<Option<(PartitionId, Message)>, PartitionError> {
+        let current = self.current;
+        if let Some(message) = self.buffered(current)? {
+            return Ok(Some((current, message)));
+        }
+        // Those behind the current one first.
+        let later = self.partitions.range(current..).map(|(&partition, _)| partition);
+        let before = self.partitions.range(..current).map(|(&partition, _)| partition);
+        for partition in later.chain(before).collect::<Vec<_>>() {
+            if let Some(message) = self.buffered(partition)? {
+                return Ok(Some((partition, message)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Commits all that was given, and waits until the broker has it. The first error is told, when all were tried.
+    pub async fn commit(&mut self) -> Result<(), CommitError> {
+        if self.group.is_none() {
+            return Ok(());
+        }
+        let mut result = Ok(());
+        for reading in self.partitions.values_mut() {
+            if let Some(given) = reading.given.filter(|_| reading.given != reading.committed) {
+                match reading.consumer.commit_offset(given).await {
+                    Ok(()) => reading.committed = Some(given),
+                    Err(error) => result = result.and(Err(error)),
+                }
+            }
+        }
+        result
+    }
+
+    /// Commits all that was given and closes the connections.
+    pub async fn close(mut self) -> Result<(), CommitError> {
+        self.commit().await
+    }
+
+    /// Records that were left out since the last call, and in which partition; see [`Consumer::take_gap`].
+    pub fn take_gap(&mut self) -> Option<(PartitionId, Gap)> {
+        let mut all = self.partitions.iter_mut();
+        all.find_map(|(&partition, reading)| Some((partition, reading.consumer.take_gap()?)))
+    }
+
+    fn buffered(&mut self, partition: PartitionId) -> Result<Option<Message>, PartitionError> {
+        let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(None) };
+        let next = reading.consumer.try_next();
+        let next = next.map_err(|source| PartitionError { partition, source })?;
+        if let Some(message) = &next {
+            reading.given = Some(message.next_offset);
+            self.current = partition;
+        }
+        Ok(next)
+    }
+
+    async fn next(&mut self) -> Result<Next, PartitionError> {
+        let now = Instant::now();
+        if self.commit_at.is_some_and(|at| at <= now) {
+            return Ok(Next::Commit);
+        }
+        if let Some((partition, message)) = self.try_next()? {
+            return Ok(Next::Message(partition, message));
+        }
+        if !self.partitions.is_empty() && self.partitions.values().all(|reading| reading.ended) {
+            return Ok(Next::End);
+        }
+        let (commit_at, discover_at) = (self.commit_at, self.discover_at);
+        tokio::select! {
+            received = self.any() => self.received(received),
+            () = until(commit_at) => Ok(Next::Commit),
+            () = until(discover_at) => Ok(Next::Discover),
+        }
+    }
+
+    /// Waits for whichever partition has something first.
+    async fn any(&mut self) -> (PartitionId, Result<Message, ConsumeError>) {
+        let open = self.partitions.iter_mut().filter(|(_, reading)| !reading.ended);
+        let mut waiting: Vec<_> = open
+            .map(|(&partition, reading)| (partition, Box::pin(reading.consumer.recv())))
+            .collect();
+        poll_fn(|cx| {
+            for (partition, receiving) in &mut waiting {
+                if let Poll::Ready(received) = receiving.as_mut().poll(cx) {
+                    return Poll::Ready((*partition, received));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    fn received(
+        &mut self,
+        (partition, received): (PartitionId, Result<Message, ConsumeError>),
+    ) -> Result<Next, PartitionError> {
+        let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(Next::Discover) };
+        match received {
+            Ok(message) => {
+                reading.given = Some(message.next_offset);
+                self.current = partition;
+                Ok(Next::Message(partition, message))
+            }
+            Err(ConsumeError::End) => {
+                reading.ended = true;
+                let all = self.partitions.values().all(|reading| reading.ended);
+                Ok(if all { Next::End } else { Next::Commit })
+            }
+            Err(source) => Err(PartitionError { partition, source }),
+        }
+    }
+
+    async fn auto_commit(&mut self) {
+        if let Err(error) = self.commit().await {
+            // What was handled since is in the next one.
+            tracing::warn!(topic = %self.topic, %error, "not committed; tried again with the next commit");
+        }
+        self.commit_at = self.options.auto_commit.map(|every| Instant::now() + every);
+    }
+
+    async fn look_again(&mut self) {
+        if let Err(error) = self.discover().await {
+            tracing::debug!(topic = %self.topic, %error, "no look at the topic's partitions");
+        }
+        self.discover_at = self.options.discover.map(|every| Instant::now() + every);
+    }
+
+    /// Connects to the partitions that are this member's and not read yet.
+    async fn discover(&mut self) -> Result<(), ConnectError> {
+        let wanted = match &self.options.share {
+            Share::Partitions(partitions) => partitions.clone(),
+            share => {
+                let connect = &self.options.consumer.connect;
+                let count = partition_count(&self.addr, &self.topic, connect).await?;
+                (0..count).filter(|&partition| share.has(partition)).collect()
+            }
+        };
+        for partition in wanted {
+            if !self.partitions.contains_key(&partition) {
+                let options = self.options.consumer.clone();
+                let (group, topic) = (self.group.clone(), self.topic.clone());
+                let consumer =
+                    Consumer::connect(self.addr.as_str(), group, topic, partition, options).await?;
+                let reading = Reading { consumer, given: None, committed: None, ended: false };
+                self.partitions.insert(partition, reading);
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl fmt::Debug for GroupConsumer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupConsumer")
+            .field("addr", &self.addr)
+            .field("group", &self.group)
+            .field("topic", &self.topic)
+            .field("share", &self.options.share)
+            .finish_non_exhaustive()
+    }
+}

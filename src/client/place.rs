@@ -1,0 +1,69 @@
+//! What a topic has, asked without reading it: how many partitions, and where a log ends.
+
+use super::connect::{self, ConnectError, ConnectOptions, Hello, Place, Wish};
+use crate::model::{Offset, PartitionId, TopicName};
+use crate::protocol::Status;
+use crate::protocol::v1_1::Start;
+
+/// No topic has it: limits keep partitions far below.
+const NO_PARTITION: PartitionId = PartitionId::MAX;
+
+/// How many partitions a topic has, 1 or more. The broker creates the topic if it may. Needs protocol 1.1.
+///
+/// ```no_run
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use hermitmq::client::{ConnectOptions, partition_count};
+/// use hermitmq::model::TopicName;
+///
+/// let topic = TopicName::parse("orders")?;
+/// let count = partition_count("127.0.0.1:9092", &topic, &ConnectOptions::default()).await?;
+/// # let _ = count;
+/// # Ok(())
+/// # }
+/// ```
+pub async fn partition_count(
+    addr: &str,
+    topic: &TopicName,
+    options: &ConnectOptions,
+) -> Result<u32, ConnectError> {
+    // A partition that is not there is refused with the number of those that are.
+    match ask(addr, topic, NO_PARTITION, Start::Latest, options).await {
+        Err(ConnectError::Refused(refused))
+            if refused.status() == Some(Status::UnknownPartition) && refused.value > 0 =>
+        {
+            Ok(u32::try_from(refused.value).unwrap_or(u32::MAX))
+        }
+        Err(error) => Err(error),
+        // Nothing says so: there is the one that was asked for.
+        Ok(_) => Err(ConnectError::NoReply { addr: addr.to_owned() }),
+    }
+}
+
+/// The offset of a place in a partition: the log start, the log end, or that of the first record at or after a time.
+/// Needs protocol 1.1.
+///
+/// [`Start::Latest`] gives the log end, [`Start::Earliest`] the log start.
+pub async fn offset_of(
+    addr: &str,
+    topic: &TopicName,
+    partition: PartitionId,
+    start: Start,
+    options: &ConnectOptions,
+) -> Result<Offset, ConnectError> {
+    ask(addr, topic, partition, start, options).await
+}
+
+async fn ask(
+    addr: &str,
+    topic: &TopicName,
+    partition: PartitionId,
+    start: Start,
+    options: &ConnectOptions,
+) -> Result<Offset, ConnectError> {
+    let place = Place { addr: addr.to_owned(), topic: topic.clone(), partition };
+    // It reads nothing: with the end the broker has nothing to wait for either.
+    let wish = Wish { group: None, start, heartbeat_ms: None, until_end: true };
+    let hello = Hello::consume(&place, wish, options)?;
+    let (_, offset) = connect::open(addr, &hello, options.timeout).await?;
+    Ok(offset)
+}
