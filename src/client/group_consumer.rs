@@ -98,6 +98,8 @@ pub struct GroupConsumer {
     partitions: BTreeMap<PartitionId, Reading>,
     /// The partition that gave the last message.
     current: PartitionId,
+    /// Something was given that is not committed.
+    dirty: bool,
     commit_at: Option<Instant>,
     discover_at: Option<Instant>,
 }
@@ -112,9 +114,13 @@ struct Reading {
     ended: bool,
 }
 
+/// Time between two commits, if the first of them failed.
+const COMMIT_PAUSE: Duration = Duration::from_millis(100);
+
 /// What comes next.
 enum Next {
     Message(PartitionId, Message),
+    Again,
     Commit,
     Discover,
     End,
@@ -138,6 +144,7 @@ impl GroupConsumer {
             group: group.into(),
             partitions: BTreeMap::new(),
             current: 0,
+            dirty: false,
             commit_at: options.auto_commit.map(|every| now + every),
             discover_at: options.discover.map(|every| now + every),
             options,
@@ -155,9 +162,13 @@ impl GroupConsumer {
     ///
     /// Cancel-safe: dropped while it waits, nothing is lost.
     pub async fn recv(&mut self) -> Result<(PartitionId, Message), PartitionError> {
+        if self.dirty && self.commit_at.is_some_and(|at| at <= Instant::now()) {
+            self.auto_commit().await;
+        }
         loop {
             match self.next().await? {
                 Next::Message(partition, message) => return Ok((partition, message)),
+                Next::Again => {}
                 Next::Commit => self.auto_commit().await,
                 Next::Discover => self.look_again().await,
                 Next::End => {
@@ -189,6 +200,7 @@ impl GroupConsumer {
     /// Commits all that was given, and waits until the broker has it. The first error is told, when all were tried.
     pub async fn commit(&mut self) -> Result<(), CommitError> {
         if self.group.is_none() {
+            self.dirty = false;
             return Ok(());
         }
         let mut result = Ok(());
@@ -200,6 +212,7 @@ impl GroupConsumer {
                 }
             }
         }
+        self.dirty = result.is_err();
         result
     }
 
@@ -221,22 +234,20 @@ impl GroupConsumer {
         if let Some(message) = &next {
             reading.given = Some(message.next_offset);
             self.current = partition;
+            self.dirty = true;
         }
         Ok(next)
     }
 
     async fn next(&mut self) -> Result<Next, PartitionError> {
-        let now = Instant::now();
-        if self.commit_at.is_some_and(|at| at <= now) {
-            return Ok(Next::Commit);
-        }
         if let Some((partition, message)) = self.try_next()? {
             return Ok(Next::Message(partition, message));
         }
         if !self.partitions.is_empty() && self.partitions.values().all(|reading| reading.ended) {
             return Ok(Next::End);
         }
-        let (commit_at, discover_at) = (self.commit_at, self.discover_at);
+        let commit_at = self.commit_at.filter(|_| self.dirty);
+        let discover_at = self.discover_at;
         tokio::select! {
             received = self.any() => self.received(received),
             () = until(commit_at) => Ok(Next::Commit),
@@ -265,17 +276,17 @@ impl GroupConsumer {
         &mut self,
         (partition, received): (PartitionId, Result<Message, ConsumeError>),
     ) -> Result<Next, PartitionError> {
-        let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(Next::Discover) };
+        let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(Next::Again) };
         match received {
             Ok(message) => {
                 reading.given = Some(message.next_offset);
                 self.current = partition;
+                self.dirty = true;
                 Ok(Next::Message(partition, message))
             }
             Err(ConsumeError::End) => {
                 reading.ended = true;
-                let all = self.partitions.values().all(|reading| reading.ended);
-                Ok(if all { Next::End } else { Next::Commit })
+                Ok(Next::Again)
             }
             Err(source) => Err(PartitionError { partition, source }),
         }
@@ -286,7 +297,9 @@ impl GroupConsumer {
             // What was handled since is in the next one.
             tracing::warn!(topic = %self.topic, %error, "not committed; tried again with the next commit");
         }
-        self.commit_at = self.options.auto_commit.map(|every| Instant::now() + every);
+        // One that fails is not repeated without a pause.
+        let pause = if self.dirty { COMMIT_PAUSE } else { Duration::ZERO };
+        self.commit_at = self.options.auto_commit.map(|every| Instant::now() + every.max(pause));
     }
 
     async fn look_again(&mut self) {

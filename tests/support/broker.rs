@@ -45,6 +45,7 @@ pub struct Start {
     before: Vec<OsString>,
     args: Vec<OsString>,
     env: Vec<(String, String)>,
+    port: u16,
 }
 
 impl Start {
@@ -54,7 +55,14 @@ impl Start {
             before: Vec::new(),
             args: Vec::new(),
             env: Vec::new(),
+            port: 0,
         }
+    }
+
+    /// Listens on this port instead of a free one: that of a broker before it.
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
     }
 
     pub fn arg(mut self, arg: impl Into<OsString>) -> Self {
@@ -89,7 +97,8 @@ impl Start {
                 command
             }
         };
-        command.args(["serve", "--port", "0", "--data-dir"]).arg(&self.data_dir);
+        command.args(["serve", "--port", &self.port.to_string(), "--data-dir"]);
+        command.arg(&self.data_dir);
         command.args(&self.args).envs(self.env.iter().map(|(k, v)| (k, v)));
         if let Some(parent) = self.data_dir.parent().filter(|parent| parent.is_dir()) {
             command.current_dir(parent);

@@ -10,6 +10,7 @@ mod ordering;
 mod outages;
 mod packing;
 mod producer;
+mod v1_1;
 
 use std::future::Future;
 use std::time::Duration;

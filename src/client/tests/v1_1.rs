@@ -1,0 +1,198 @@
+//! What a broker says in protocol 1.1 alone, and what a program hears of it.
+
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::broker::{Broker, stored};
+use super::{group, guard, retry, topic};
+use crate::client::{
+    ConnectError, ConsumeError, Consumer, ConsumerOptions, DeliveryError, GapReason, Producer,
+    ProducerOptions, Record, Start,
+};
+use crate::protocol::Status;
+use crate::protocol::v1_1::{Answer, AnswerTo, ControlFrame, Handshake, Parsed, Role};
+
+/// A connection whose handshake was read.
+struct Peer {
+    stream: TcpStream,
+    handshake: Handshake,
+}
+
+async fn accept(broker: &Broker) -> Peer {
+    let mut stream = broker.accept_raw().await;
+    let mut bytes = Vec::new();
+    loop {
+        if let Parsed::Complete(handshake, _) = Handshake::parse(&bytes).unwrap() {
+            return Peer { stream, handshake };
+        }
+        assert!(stream.read_buf(&mut bytes).await.unwrap() > 0, "closed during the handshake");
+    }
+}
+
+impl Peer {
+    async fn send(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).await.unwrap();
+    }
+
+    async fn answer(&mut self, answer: Answer) {
+        let mut bytes = Vec::new();
+        answer.write(AnswerTo::Handshake, &mut bytes);
+        self.send(&bytes).await;
+    }
+
+    async fn control(&mut self, status: Status, offset: u64) {
+        let mut bytes = Vec::new();
+        ControlFrame::new(status, offset, "because").write(&mut bytes);
+        self.send(&bytes).await;
+    }
+
+    fn start(&self) -> Start {
+        match &self.handshake.role {
+            Role::Consume { start, .. } => *start,
+            role => panic!("{role:?}"),
+        }
+    }
+}
+
+fn options() -> ConsumerOptions {
+    ConsumerOptions { retry: retry(60_000), ..ConsumerOptions::default() }
+}
+
+/// A consumer that the broker lets begin at `first`.
+async fn connect(broker: &Broker, options: ConsumerOptions, first: u64) -> (Consumer, Peer) {
+    let serve = async {
+        let mut peer = accept(broker).await;
+        peer.answer(Answer::ok(first)).await;
+        peer
+    };
+    let connecting = Consumer::connect(broker.addr(), group(), topic(), 3, options);
+    let (consumer, peer) = tokio::join!(connecting, serve);
+    (consumer.unwrap(), peer)
+}
+
+#[tokio::test]
+async fn a_broker_that_does_not_answer_is_told_apart() {
+    guard(async {
+        let broker = Broker::start().await;
+        let close = async { drop(accept(&broker).await) };
+        let connecting = Consumer::connect(broker.addr(), group(), topic(), 0, options());
+        let (closed, ()) = tokio::join!(connecting, close);
+        assert!(matches!(closed, Err(ConnectError::NoReply { .. })), "{closed:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn gaps_are_told_and_the_next_connection_begins_behind_them() {
+    guard(async {
+        let broker = Broker::start().await;
+        let (mut consumer, mut peer) = connect(&broker, options(), 5).await;
+        assert_eq!(peer.start(), Start::default_of(Some(&group())));
+        peer.send(&stored(5, "a")).await;
+        peer.control(Status::Corrupt, 9).await;
+        assert_eq!(consumer.recv().await.unwrap().offset, 5);
+        drop(peer);
+        let serve = async {
+            let mut peer = accept(&broker).await;
+            assert_eq!(peer.start(), Start::Offset(9));
+            peer.answer(Answer::error(Status::OffsetOutOfRange, 12, "gone")).await;
+            let mut peer = accept(&broker).await;
+            assert_eq!(peer.start(), Start::Offset(12));
+            peer.answer(Answer::ok(12)).await;
+            peer.send(&stored(12, "b")).await;
+            peer
+        };
+        let (message, _peer) = tokio::join!(consumer.recv(), serve);
+        assert_eq!(message.unwrap().offset, 12);
+        let mut told = || consumer.take_gap().map(|gap| (gap.from, gap.to, gap.reason));
+        assert_eq!(told(), Some((Some(6), 9, GapReason::Damaged)));
+        assert_eq!(told(), Some((Some(9), 12, GapReason::Deleted)));
+        assert_eq!(told(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deleted_topic_ends_the_consumer_and_a_broker_that_goes_down_does_not() {
+    guard(async {
+        let broker = Broker::start().await;
+        let (mut consumer, mut peer) = connect(&broker, options(), 0).await;
+        peer.control(Status::ShuttingDown, 0).await;
+        drop(peer);
+        let serve = async {
+            let mut peer = accept(&broker).await;
+            peer.answer(Answer::error(Status::Starting, 0, "recovery")).await;
+            let mut peer = accept(&broker).await;
+            peer.answer(Answer::ok(0)).await;
+            peer.send(&stored(0, "a")).await;
+            peer.control(Status::TopicDeleted, 1).await;
+        };
+        let (message, ()) = tokio::join!(consumer.recv(), serve);
+        assert_eq!(message.unwrap().offset, 0);
+        assert_eq!(consumer.recv().await, Err(ConsumeError::TopicDeleted("because".into())));
+        let refuse = async {
+            accept(&broker).await.answer(Answer::error(Status::UnknownTopic, 0, "none")).await;
+        };
+        let (refused, ()) = tokio::join!(consumer.recv(), refuse);
+        let Err(ConsumeError::Rejected(refused)) = refused else { panic!("{refused:?}") };
+        assert_eq!((refused.status(), &*refused.message), (Some(Status::UnknownTopic), "none"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_connection_without_heartbeats_is_made_again() {
+    guard(async {
+        let broker = Broker::start().await;
+        let heartbeat = Some(Duration::from_millis(20));
+        let (mut consumer, silent) =
+            connect(&broker, ConsumerOptions { heartbeat, ..options() }, 0).await;
+        let Role::Consume { heartbeat_ms, .. } = &silent.handshake.role else { panic!("a consumer") };
+        assert_eq!(heartbeat_ms.map(std::num::NonZeroU32::get), Some(20));
+        let serve = async {
+            let mut peers = Vec::new();
+            loop {
+                let mut peer = accept(&broker).await;
+                peer.answer(Answer::ok(0)).await;
+                peer.send(&stored(0, "a")).await;
+                peers.push(peer);
+            }
+        };
+        tokio::select! {
+            message = consumer.recv() => assert_eq!(message.unwrap().offset, 0),
+            () = serve => unreachable!(),
+        }
+        drop(silent);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_concerns_the_producer_fails_all_at_once() {
+    guard(async {
+        let broker = Broker::start().await;
+        let serve = async {
+            let mut peer = accept(&broker).await;
+            peer.answer(Answer::ok(0)).await;
+            peer
+        };
+        let options = ProducerOptions { retry: retry(60_000), ..ProducerOptions::default() };
+        let connecting = Producer::connect(broker.addr(), topic(), 0, options);
+        let (producer, mut peer) = tokio::join!(connecting, serve);
+        let producer = producer.unwrap();
+        let first = producer.send(Record::new("a")).await.unwrap();
+        let second = producer.send(Record::new("b")).await.unwrap();
+        let mut bytes = Vec::new();
+        Answer::error(Status::ReadOnly, 0, "a flush failed").write(AnswerTo::Frame, &mut bytes);
+        peer.send(&bytes).await;
+        drop(peer);
+        let expected = DeliveryError::Rejected {
+            code: Status::ReadOnly.code(),
+            message: "a flush failed".into(),
+        };
+        assert_eq!((first.await, second.await), (Err(expected.clone()), Err(expected)));
+    })
+    .await;
+}
