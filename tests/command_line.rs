@@ -136,6 +136,53 @@ fn partitions_and_keys() {
     assert_eq!(ok(&[&args[..], &["--from", "earliest"]].concat(), ""), b"a\nb\n");
 }
 
+/// The lines of an output, in order.
+fn sorted(output: &[u8]) -> Vec<&str> {
+    let mut lines: Vec<_> = std::str::from_utf8(output).unwrap().lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+#[test]
+fn all_partitions_are_written_and_read_or_a_members_share() {
+    let (_dir, data) = scratch();
+    let broker = Start::on(&data).env("HERMITMQ_TOPICS__DEFAULT_PARTITIONS", 3).run();
+    let addr = broker.addr().to_string();
+    ok(&["produce", "t", "--broker", &addr], "1\n2\n3\n4\n5\n6\n");
+    ok(&["produce", "t", "--broker", &addr, "--key-sep", ": "], "k: 7\nk: 8\nno key\n");
+    for partition in 0..3 {
+        let frames = drain(broker.addr(), "look", "t", partition);
+        assert!(frames.iter().filter(|frame| frame.key().is_empty()).count() >= 2, "{partition}");
+    }
+    let to_end = ["consume", "t", "--broker", &addr, "--until-end"];
+    let consume = |args: &[&str]| ok(&[&to_end[..], args].concat(), "");
+    let all = consume(&[]);
+    assert_eq!(sorted(&all), ["1", "2", "3", "4", "5", "6", "7", "8", "no key"]);
+    let members = ["0/2", "1/2"].map(|member| consume(&["--member", member, "--group", "g"]));
+    assert!(members.iter().all(|lines| !lines.is_empty()));
+    assert_eq!(sorted(&members.concat()), sorted(&all));
+    assert_eq!(consume(&["--group", "g"]), b"", "all of it is committed");
+    assert_eq!(sorted(&consume(&["--group", "g", "--from", "earliest"])), sorted(&all));
+    assert_eq!(consume(&["--from", "@4000000000"]), b"");
+    assert_eq!(sorted(&consume(&["--from", "@0"])), sorted(&all));
+    let refused = run(&["consume", "t", "--broker", &addr, "--from", "1"], Vec::new());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(one_line(&refused).contains("t has 3: choose one with --partition"));
+}
+
+#[test]
+fn what_is_refused_is_said_at_once_and_why() {
+    let (_dir, data) = scratch();
+    let broker = Start::on(&data).env("HERMITMQ_TOPICS__AUTO_CREATE", false).run();
+    let addr = broker.addr().to_string();
+    for command in ["produce", "consume"] {
+        let refused = run(&[command, "nowhere", "--broker", &addr], b"x\n".to_vec());
+        assert_eq!(refused.status.code(), Some(1));
+        let line = one_line(&refused);
+        assert!(line.contains("unknown_topic: there is no topic nowhere"), "{line}");
+    }
+}
+
 #[test]
 fn a_group_resumes_where_it_stood() {
     let (_dir, data) = scratch();

@@ -116,7 +116,8 @@ fn commits_are_confirmed_or_cheap_and_a_wrong_one_is_told() {
         assert_eq!(new("g").committed().await.unwrap(), Some(2));
 
         let options = ConsumerOptions::default();
-        let connect = || Consumer::connect(addr.as_str(), group("g"), topic("t"), 0, options.clone());
+        let connect =
+            || Consumer::connect(addr.as_str(), group("g"), topic("t"), 0, options.clone());
         let mut consumer = connect().await.unwrap();
         let message = consumer.recv().await.unwrap();
         assert_eq!(message.offset, 2);
@@ -229,15 +230,10 @@ fn clients_of_both_versions_share_a_topic() {
         let second = consumer.recv().await.unwrap();
         assert_eq!(&second.payload[..], b"new");
         consumer.commit(&second).await.unwrap();
-        let mut next = Consumer::connect(
-            addr.as_str(),
-            group("g"),
-            topic("t"),
-            0,
-            ConsumerOptions::default(),
-        )
-        .await
-        .unwrap();
+        let mut next =
+            Consumer::connect(addr.as_str(), group("g"), topic("t"), 0, ConsumerOptions::default())
+                .await
+                .unwrap();
         assert_eq!(next.position(), Some(2), "a commit of 1.0 counts in 1.1");
         old.send(Record::new("third")).await.unwrap().await.unwrap();
         assert_eq!(next.recv().await.unwrap().offset, 2);
@@ -268,11 +264,15 @@ fn keys_keep_their_partition_and_the_rest_is_spread() {
         }
         assert_eq!(spread, BTreeMap::from([(0, 10), (1, 10), (2, 10)]));
         producer.close().await;
-        assert_eq!(partition_count(&addr, &topic("t"), &ConnectOptions::default()).await.unwrap(), 3);
+        assert_eq!(
+            partition_count(&addr, &topic("t"), &ConnectOptions::default()).await.unwrap(),
+            3
+        );
         let mut ends = 0;
         for partition in 0..3 {
             let options = ConnectOptions::default();
-            ends += offset_of(&addr, &topic("t"), partition, Start::Latest, &options).await.unwrap();
+            ends +=
+                offset_of(&addr, &topic("t"), partition, Start::Latest, &options).await.unwrap();
         }
         assert_eq!(ends, 90);
     });
@@ -287,8 +287,7 @@ async fn member(addr: &str, member: u32, of: u32) -> BTreeSet<(u32, u64)> {
         share: Share::Member { member, of },
         ..GroupConsumerOptions::default()
     };
-    let mut consumer =
-        GroupConsumer::connect(addr, group("g"), topic("t"), options).await.unwrap();
+    let mut consumer = GroupConsumer::connect(addr, group("g"), topic("t"), options).await.unwrap();
     let mut received = BTreeSet::new();
     loop {
         match consumer.recv().await {

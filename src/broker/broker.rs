@@ -210,13 +210,11 @@ impl Broker {
         let topics = self.topics.read();
         let partitions = topics.get(topic)?;
         let found = partitions.get(&partition).map(Arc::clone);
-        Some(
-            found.ok_or_else(|| PartitionError::UnknownPartition {
-                topic: topic.clone(),
-                partition,
-                partitions: partitions.last_key_value().map_or(0, |(&last, _)| last + 1),
-            }),
-        )
+        Some(found.ok_or_else(|| PartitionError::UnknownPartition {
+            topic: topic.clone(),
+            partition,
+            partitions: partitions.last_key_value().map_or(0, |(&last, _)| last + 1),
+        }))
     }
 
     /// The partition; its topic is created if it does not exist and that is allowed. May wait for the disk.

@@ -1,5 +1,6 @@
 //! What can be typed. The texts here are the `--help`.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use clap::{Args, Parser, Subcommand};
 
 use super::bench::BenchCommand;
 use super::log::LogCommand;
-use crate::client::RetryPolicy;
-use crate::model::{GroupName, Offset, PartitionId, TopicName};
+use crate::client::{self, ConnectOptions, Protocol, RetryPolicy};
+use crate::model::{GroupName, PartitionId, TopicName};
 
 /// Where a broker is if nothing says otherwise: the address that `hermitmq serve` listens on by default.
 pub(super) const BROKER_DEFAULT: &str = "127.0.0.1:9092";
@@ -36,11 +37,16 @@ const PRODUCE_HELP: &str = "\
 Each line of standard input is a record, without its newline. An empty line is an empty record.
 A record may be stored twice if the connection breaks.
 
+Without --partition, records with a key go to the partition of their key (murmur2, as in Kafka),
+the others to each partition in turns.
+
 Exit codes: 0 every record is stored, 1 some are not, 2 wrong usage.";
 
 const CONSUME_HELP: &str = "\
 Each record is printed byte for byte, followed by a newline (not with --raw). Runs until --count
 records were printed, Ctrl-C (a second one ends it at once), or the reader of the output goes away.
+
+Without --partition, all partitions of the topic are read; --member reads a share of them.
 
 A group resumes where it committed; what was printed is committed about once a second and at the
 end. A record may be printed twice after a failure, never skipped. A batch comes whole: a group that
@@ -120,9 +126,12 @@ pub(super) struct Target {
     /// The broker's address [default: $HERMITMQ_BROKER, else 127.0.0.1:9092]
     #[arg(long, value_name = "HOST:PORT")]
     broker: Option<String>,
-    /// The partition
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub(super) partition: PartitionId,
+    /// This partition alone
+    #[arg(long, value_name = "N")]
+    pub(super) partition: Option<PartitionId>,
+    /// Version of the protocol: 1.1, or 1.0 for brokers that know no other
+    #[arg(long, value_name = "VERSION", default_value = "1.1", value_parser = protocol)]
+    pub(super) protocol: Protocol,
     /// How long to try again when the connection breaks or is refused, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     retry: u32,
@@ -135,9 +144,24 @@ impl Target {
         RetryPolicy { max_elapsed, ..RetryPolicy::default() }
     }
 
+    /// How to connect, and as whom.
+    pub(super) fn connect(&self) -> ConnectOptions {
+        let mut options = ConnectOptions { protocol: self.protocol, ..ConnectOptions::default() };
+        options.client.software = Some(format!("hermitmq-cli/{}", env!("CARGO_PKG_VERSION")));
+        options
+    }
+
     /// The broker's address: the flag, else the environment, else the default.
     pub(super) fn broker(&self) -> String {
         self.broker.clone().or_else(broker_from_env).unwrap_or_else(|| BROKER_DEFAULT.to_owned())
+    }
+}
+
+fn protocol(text: &str) -> Result<Protocol, String> {
+    match text {
+        "1.0" => Ok(Protocol::V1_0),
+        "1.1" => Ok(Protocol::V1_1),
+        _ => Err("must be 1.1 or 1.0".to_owned()),
     }
 }
 
@@ -154,6 +178,10 @@ pub(super) struct ProduceArgs {
     /// The key of every record
     #[arg(long)]
     pub(super) key: Option<String>,
+    /// Each line is its key, this text, and its payload; a line without the text has no key
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "key", "batch"],
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub(super) key_sep: Option<String>,
     /// Send this whole file as one record instead of the lines of standard input
     #[arg(long)]
     pub(super) file: Option<PathBuf>,
@@ -168,15 +196,21 @@ pub(super) struct ProduceArgs {
 pub(super) struct ConsumeArgs {
     #[command(flatten)]
     pub(super) target: Target,
-    /// Consumer group to resume and commit [default: a group for this run alone, from the earliest record]
+    /// Consumer group to resume and commit [default: none, from the earliest record]
     #[arg(long)]
     pub(super) group: Option<GroupName>,
     /// Stop after N records
     #[arg(long, value_name = "N")]
     pub(super) count: Option<u64>,
-    /// Where to start: earliest, latest or an offset; with --group it moves the group there
+    /// Where to start: earliest, latest, an offset, or @SECONDS since 1970; with --group it moves the group there
     #[arg(long, value_name = "POSITION")]
     pub(super) from: Option<Start>,
+    /// Stop with the newest record there is at the start
+    #[arg(long)]
+    pub(super) until_end: bool,
+    /// Read the partitions of member I of N, counted from 0: those whose number leaves the remainder I
+    #[arg(long, value_name = "I/N", conflicts_with = "partition")]
+    pub(super) member: Option<Member>,
     /// Print nothing between the records
     #[arg(long)]
     pub(super) raw: bool,
@@ -184,26 +218,81 @@ pub(super) struct ConsumeArgs {
 
 /// A position to start at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Start {
-    /// The oldest record there is.
-    Earliest,
-    /// After the newest record there is.
-    Latest,
-    /// A record's offset.
-    At(Offset),
-}
+pub(super) struct Start(pub(super) client::Start);
 
 impl std::str::FromStr for Start {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "earliest" => Ok(Self::Earliest),
-            "latest" => Ok(Self::Latest),
-            offset => offset
-                .parse()
-                .map(Self::At)
-                .map_err(|_| "must be earliest, latest or an offset".to_owned()),
+        let start = match text {
+            "earliest" => client::Start::Earliest,
+            "latest" => client::Start::Latest,
+            _ => match text.strip_prefix('@') {
+                Some(seconds) => client::Start::Timestamp(nanoseconds(seconds)?),
+                None => client::Start::Offset(text.parse().map_err(|_| {
+                    "must be earliest, latest, an offset, or @ and the seconds since 1970"
+                        .to_owned()
+                })?),
+            },
+        };
+        Ok(Self(start))
+    }
+}
+
+/// Seconds, with decimals or without, in nanoseconds.
+fn nanoseconds(seconds: &str) -> Result<u64, String> {
+    let wrong = || format!("{seconds:?} is no number of seconds since 1970");
+    let (whole, decimals) = seconds.split_once('.').unwrap_or((seconds, "0"));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(decimals) || decimals.len() > 9 {
+        return Err(wrong());
+    }
+    let whole: u64 = whole.parse().map_err(|_| wrong())?;
+    let decimals: u64 = format!("{decimals:0<9}").parse().map_err(|_| wrong())?;
+    whole.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(decimals)).ok_or_else(wrong)
+}
+
+/// One of several that share the partitions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Member {
+    pub(super) member: u32,
+    pub(super) of: NonZeroU32,
+}
+
+impl std::str::FromStr for Member {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parsed = text.split_once('/').and_then(|(member, of)| {
+            let (member, of): (u32, NonZeroU32) = (member.parse().ok()?, of.parse().ok()?);
+            (member < of.get()).then_some(Self { member, of })
+        });
+        parsed.ok_or_else(|| "must be I/N with I from 0 to N - 1, as in 0/3".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions() {
+        let start = |text: &str| text.parse().map(|Start(start)| start);
+        assert_eq!(start("earliest"), Ok(client::Start::Earliest));
+        assert_eq!(start("17"), Ok(client::Start::Offset(17)));
+        assert_eq!(start("@5"), Ok(client::Start::Timestamp(5_000_000_000)));
+        assert_eq!(start("@1.05"), Ok(client::Start::Timestamp(1_050_000_000)));
+        for wrong in ["", "-1", "@", "@1.", "@.5", "@x", "@1.0000000001", "@18446744074", "new"] {
+            assert!(start(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn members() {
+        let of = NonZeroU32::new(3).unwrap();
+        assert_eq!("2/3".parse(), Ok(Member { member: 2, of }));
+        for wrong in ["", "3/3", "0/0", "1", "a/b", "-1/2"] {
+            assert!(wrong.parse::<Member>().is_err(), "{wrong:?}");
         }
     }
 }

@@ -6,10 +6,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::client::{self, Consumer, ConsumerOptions, Message};
-use crate::model::{GroupName, Offset, limits};
+use crate::client::{
+    self, Committer, ConnectOptions, ConsumeError, ConsumerOptions, GroupConsumer,
+    GroupConsumerOptions, Message, PartitionError, Protocol, Share,
+};
+use crate::model::{GroupName, Offset, PartitionId, limits};
 
-use super::args::{ConsumeArgs, Start};
+use super::args::{ConsumeArgs, Member, Start};
 use super::failure::Failure;
 use super::output::Output;
 use super::runtime::{self, Interrupt};
@@ -23,7 +26,7 @@ const COMMIT_PATIENCE: Duration = Duration::from_secs(30);
 /// Largest frame that is read: any that a broker can be configured to take, with its key and header.
 const FRAME_BYTES_MAX: u64 = (limits::PAYLOAD_MB_MAX as u64 + 2) * limits::MIB;
 
-/// Committed to mean the end of the log: the broker lowers it to the next offset that it will give.
+/// Committed in protocol 1.0 to mean the end of the log: the broker lowers it to the next offset that it will give.
 const OFFSET_LATEST: Offset = Offset::MAX;
 
 pub(super) fn run(args: &ConsumeArgs) -> Result<(), Failure> {
@@ -33,24 +36,43 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<(), Failure> {
 async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
-    let broker = args.target.broker();
-    let group = match &args.group {
-        Some(group) => group.clone(),
-        None => ephemeral_group()?,
+    let connect = args.target.connect();
+    let share = share(args);
+    let partitions = partitions(args, &share, &connect).await?;
+    let group = match (&args.group, connect.protocol) {
+        (None, Protocol::V1_0) => Some(ephemeral_group()?),
+        (group, _) => group.clone(),
     };
-    seek(&broker, &group, args).await?;
+    let start = match (&group, args.from) {
+        (Some(group), Some(Start(start))) => {
+            for &partition in &partitions {
+                seek(args, group, partition, start, &connect).await?;
+            }
+            None
+        }
+        (_, from) => from.map(|Start(start)| start),
+    };
     if args.count == Some(0) {
         return Ok(());
     }
-    let (topic, partition) = (args.target.topic.clone(), args.target.partition);
-    let options = ConsumerOptions {
+    let consumer = ConsumerOptions {
+        connect,
+        start,
+        until_end: args.until_end,
         max_frame_bytes: FRAME_BYTES_MAX,
         retry: args.target.retry(),
         ..ConsumerOptions::default()
     };
-    let consumer = Consumer::connect(&broker, group, topic, partition, options)
-        .await
-        .map_err(|error| Failure::connect(&error))?;
+    let options = GroupConsumerOptions {
+        consumer,
+        share,
+        auto_commit: None,
+        ..GroupConsumerOptions::default()
+    };
+    let consumer =
+        GroupConsumer::connect(args.target.broker(), group, args.target.topic.clone(), options)
+            .await
+            .map_err(|error| Failure::connect(&error))?;
     let output = Output::new(io::stdout().lock(), args.raw);
     let mut printing = Printing {
         consumer,
@@ -58,12 +80,45 @@ async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
         output,
         left: args.count,
         commits: args.group.is_some(),
-        printed: None,
+        printed: false,
         committed_at: Instant::now(),
         failing_since: None,
     };
     let ended = printing.run().await;
     printing.finish(ended).await
+}
+
+/// Which partitions to read.
+fn share(args: &ConsumeArgs) -> Share {
+    match (args.target.partition, args.member, args.target.protocol) {
+        (Some(partition), ..) => Share::Partitions(vec![partition]),
+        (None, Some(Member { member, of }), _) => Share::Member { member, of },
+        // 1.0 does not say how many partitions there are.
+        (None, None, Protocol::V1_0) => Share::Partitions(vec![0]),
+        (None, None, Protocol::V1_1) => Share::All,
+    }
+}
+
+/// The partitions that there are to read, as far as that matters: an offset belongs to one of them.
+async fn partitions(
+    args: &ConsumeArgs,
+    share: &Share,
+    connect: &ConnectOptions,
+) -> Result<Vec<PartitionId>, Failure> {
+    if let Share::Partitions(partitions) = share {
+        return Ok(partitions.clone());
+    }
+    let Some(Start(start)) = args.from else { return Ok(Vec::new()) };
+    let count = client::partition_count(&args.target.broker(), &args.target.topic, connect)
+        .await
+        .map_err(|error| Failure::connect(&error))?;
+    if count > 1 && matches!(start, client::Start::Offset(_)) {
+        return Err(Failure::Usage(format!(
+            "an offset belongs to one partition, and {} has {count}: choose one with --partition",
+            args.target.topic
+        )));
+    }
+    Ok((0..count).filter(|&partition| share.includes(partition)).collect())
 }
 
 /// A group for this run alone.
@@ -73,33 +128,44 @@ pub(super) fn ephemeral_group() -> Result<GroupName, Failure> {
         .map_err(|error| Failure::runtime("cannot name a group", &error))
 }
 
-/// Moves the group to where `--from` says. Protocol 1.0 has no other way to start anywhere.
-async fn seek(broker: &str, group: &GroupName, args: &ConsumeArgs) -> Result<(), Failure> {
-    let offset = match args.from {
-        None => return Ok(()),
+/// Moves a group to where `--from` says.
+async fn seek(
+    args: &ConsumeArgs,
+    group: &GroupName,
+    partition: PartitionId,
+    start: client::Start,
+    connect: &ConnectOptions,
+) -> Result<(), Failure> {
+    let (broker, topic) = (args.target.broker(), &args.target.topic);
+    let offset = match (start, connect.protocol) {
         // A new group starts there anyway.
-        Some(Start::Earliest) if args.group.is_none() => return Ok(()),
-        Some(Start::Earliest) => 0,
-        Some(Start::At(offset)) => offset,
-        Some(Start::Latest) => OFFSET_LATEST,
+        (client::Start::Earliest, Protocol::V1_0) if args.group.is_none() => return Ok(()),
+        (client::Start::Earliest, Protocol::V1_0) => 0,
+        (client::Start::Offset(offset), Protocol::V1_0) => offset,
+        (client::Start::Latest, Protocol::V1_0) => OFFSET_LATEST,
+        (client::Start::Timestamp(_) | client::Start::Committed(_), Protocol::V1_0) => {
+            return Err(Failure::Usage("protocol 1.0 cannot start at a time".to_owned()));
+        }
+        (start, Protocol::V1_1) => client::offset_of(&broker, topic, partition, start, connect)
+            .await
+            .map_err(|error| Failure::connect(&error))?,
     };
-    let target = &args.target;
-    client::commit(broker, group, &target.topic, target.partition, offset)
-        .await
-        .map_err(|error| Failure::commit(&error))
+    let mut committer =
+        Committer::new(broker, group.clone(), topic.clone(), partition, connect.clone());
+    committer.commit(offset).await.map_err(|error| Failure::commit(&error))
 }
 
 /// A consumer whose records are being printed.
 struct Printing<W: Write> {
-    consumer: Consumer,
+    consumer: GroupConsumer,
     interrupt: Interrupt,
     output: Output<W>,
     /// Records still to print; none means no end.
     left: Option<u64>,
     /// Whether the group outlives this run.
     commits: bool,
-    /// Where the group resumes after what was written, if that is not committed yet.
-    printed: Option<Offset>,
+    /// Something was written that is not committed yet.
+    printed: bool,
     /// When the last commit was tried.
     committed_at: Instant,
     /// Since when commits fail, if they do.
@@ -110,15 +176,20 @@ impl<W: Write> Printing<W> {
     /// Prints until the count is reached, a signal comes, or something fails.
     async fn run(&mut self) -> Result<(), Failure> {
         while self.left != Some(0) && !self.interrupt.is_asked() {
-            let buffered =
-                self.consumer.try_next().map_err(|e| Failure::runtime("cannot receive", &e))?;
+            let buffered = match self.consumer.try_next() {
+                Ok(buffered) => buffered,
+                Err(error) => return ended(&error),
+            };
             let message = match buffered {
-                Some(message) => message,
-                None => match self.wait().await? {
-                    Some(message) => message,
-                    None => continue,
+                Some((_, message)) => message,
+                None => match self.wait().await {
+                    Ok(Some(message)) => message,
+                    Ok(None) => continue,
+                    Err(Waited::Failed(failure)) => return Err(failure),
+                    Err(Waited::Ended(error)) => return ended(&error),
                 },
             };
+            self.tell_gaps();
             self.print(&message)?;
             if self.commit_is_due() {
                 self.commit_or_wait().await?;
@@ -128,25 +199,36 @@ impl<W: Write> Printing<W> {
     }
 
     /// Shows what was printed, then waits for a record, a signal or the time to commit.
-    async fn wait(&mut self) -> Result<Option<Message>, Failure> {
-        self.output.flush().map_err(|error| Failure::output(&error))?;
+    async fn wait(&mut self) -> Result<Option<Message>, Waited> {
+        self.output.flush().map_err(|error| Waited::Failed(Failure::output(&error)))?;
         let due = self.committed_at + COMMIT_INTERVAL;
-        let uncommitted = self.commits && self.printed.is_some();
+        let uncommitted = self.commits && self.printed;
         tokio::select! {
-            message = self.consumer.recv() => {
-                return message.map(Some).map_err(|error| Failure::runtime("cannot receive", &error));
+            received = self.consumer.recv() => {
+                return received.map(|(_, message)| Some(message)).map_err(Waited::Ended);
             }
             () = self.interrupt.asked() => {}
             () = tokio::time::sleep_until(due), if uncommitted => {
-                self.commit_or_wait().await?;
+                self.commit_or_wait().await.map_err(Waited::Failed)?;
             }
         }
         Ok(None)
     }
 
+    /// Says which records are missing.
+    #[expect(clippy::print_stderr, reason = "what people are to see beside the records")]
+    fn tell_gaps(&mut self) {
+        while let Some((partition, gap)) = self.consumer.take_gap() {
+            eprintln!(
+                "hermitmq: records of partition {partition} before offset {} are missing: {}",
+                gap.to, gap.message
+            );
+        }
+    }
+
     fn print(&mut self, message: &Message) -> Result<(), Failure> {
         self.output.record(&message.payload).map_err(|error| Failure::output(&error))?;
-        self.printed = Some(message.next_offset);
+        self.printed = true;
         self.left = self.left.map(|left| left.saturating_sub(u64::from(message.record_count)));
         Ok(())
     }
@@ -173,10 +255,10 @@ impl<W: Write> Printing<W> {
     async fn commit(&mut self) -> Result<(), Failure> {
         self.output.flush().map_err(|error| Failure::output(&error))?;
         self.committed_at = Instant::now();
-        if let (true, Some(offset)) = (self.commits, self.printed) {
-            let committed = self.consumer.commit_offset(offset).await;
+        if self.commits && self.printed {
+            let committed = self.consumer.commit().await;
             committed.map_err(|error| Failure::commit(&error))?;
-            self.printed = None;
+            self.printed = false;
         }
         Ok(())
     }
@@ -192,5 +274,21 @@ impl<W: Write> Printing<W> {
                 Err(failure)
             }
         }
+    }
+}
+
+/// Why there is nothing to print.
+enum Waited {
+    /// Something else failed.
+    Failed(Failure),
+    /// There is no record.
+    Ended(PartitionError),
+}
+
+/// What the end of the records means.
+fn ended(error: &PartitionError) -> Result<(), Failure> {
+    match error.source {
+        ConsumeError::End => Ok(()),
+        _ => Err(Failure::runtime("cannot receive", error)),
     }
 }

@@ -2,7 +2,7 @@
 
 use clap::{CommandFactory as _, Parser as _};
 
-use super::args::{Cli, Command, Start};
+use super::args::{Cli, Command};
 use super::failure::Failure;
 use super::serve;
 
@@ -53,19 +53,14 @@ fn wrong_usage_is_one_line() {
         (&["prodcue"][..], "unrecognized subcommand 'prodcue'; tip: a similar subcommand exists"),
         (&["produce"][..], "required arguments were not provided: <TOPIC>; see"),
         (&["produce", "a b"][..], "the name contains the byte 0x20"),
-        (&["consume", "a", "--from", "x"][..], "must be earliest, latest or an offset; see"),
+        (
+            &["consume", "a", "--from", "x"][..],
+            "must be earliest, latest, an offset, or @ and the seconds since 1970; see",
+        ),
         (&["produce", "a", "--batch", "0"][..], "invalid value '0' for '--batch <N>'"),
     ] {
         let line = complaint(args);
         assert!(line.contains(want), "{line}");
         assert!(!line.contains('\n') && line.ends_with("see `hermitmq --help`"), "{line}");
     }
-}
-
-#[test]
-fn positions() {
-    assert_eq!("earliest".parse(), Ok(Start::Earliest));
-    assert_eq!("latest".parse(), Ok(Start::Latest));
-    assert_eq!("42".parse(), Ok(Start::At(42)));
-    assert!("-1".parse::<Start>().is_err());
 }

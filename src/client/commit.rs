@@ -111,9 +111,7 @@ impl Committer {
                 Protocol::V1_1 => self.commit_1_1(offset).await,
             }
         };
-        tokio::time::timeout(after, committing)
-            .await
-            .unwrap_or(Err(CommitError::Timeout { after }))
+        tokio::time::timeout(after, committing).await.unwrap_or(Err(CommitError::Timeout { after }))
     }
 
     async fn open(&self) -> Result<(TcpStream, Offset), ConnectError> {

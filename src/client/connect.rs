@@ -72,7 +72,9 @@ pub enum ConnectError {
     #[error(transparent)]
     Refused(#[from] Refused),
     /// The handshake was not answered: the broker speaks protocol 1.0 alone, or the address is that of something else.
-    #[error("{addr} closed the connection without a reply: is it a broker, and does it speak protocol 1.1?")]
+    #[error(
+        "{addr} closed the connection without a reply: is it a broker, and does it speak protocol 1.1?"
+    )]
     NoReply {
         /// Address that was tried.
         addr: String,
@@ -118,7 +120,8 @@ impl Refused {
 }
 
 fn name_of(code: u8) -> String {
-    Status::from_code(code).map_or_else(|| format!("0x{code:02x}"), |status| status.name().to_owned())
+    Status::from_code(code)
+        .map_or_else(|| format!("0x{code:02x}"), |status| status.name().to_owned())
 }
 
 /// A partition at a broker.
@@ -186,8 +189,10 @@ impl Hello {
         let Some(group) = wish.group else {
             return Err(ConnectError::NotIn1_0("consumer without a group"));
         };
-        let wants =
-            [(wish.start != Start::default_of(Some(&group)), "start position"), (wish.until_end, "end")];
+        let wants = [
+            (wish.start != Start::default_of(Some(&group)), "start position"),
+            (wish.until_end, "end"),
+        ];
         match wants.iter().find(|(wanted, _)| *wanted) {
             Some((_, what)) => Err(ConnectError::NotIn1_0(what)),
             None => {

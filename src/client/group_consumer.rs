@@ -35,7 +35,8 @@ pub enum Share {
 }
 
 impl Share {
-    fn has(&self, partition: PartitionId) -> bool {
+    /// Whether this partition is one of them.
+    pub fn includes(&self, partition: PartitionId) -> bool {
         match self {
             Self::All => true,
             Self::Member { member, of } => partition % *of == *member,
@@ -316,7 +317,7 @@ impl GroupConsumer {
             share => {
                 let connect = &self.options.consumer.connect;
                 let count = partition_count(&self.addr, &self.topic, connect).await?;
-                (0..count).filter(|&partition| share.has(partition)).collect()
+                (0..count).filter(|&partition| share.includes(partition)).collect()
             }
         };
         for partition in wanted {

@@ -1,4 +1,4 @@
-//! The command line as a process: bytes in, bytes out, exit codes.
+//! The command line as a process, over protocol 1.0 to a scripted broker: bytes in, bytes out, exit codes.
 #![cfg(feature = "server")]
 // Helpers of a test fail as tests do.
 #![allow(clippy::unwrap_used)]
@@ -36,11 +36,14 @@ fn stderr(output: &Output) -> String {
 }
 
 fn produce(broker: &Broker, args: &[&str], input: &[u8]) -> Output {
-    run(&[&["produce", "t", "--broker", &broker.addr()], args].concat(), input)
+    run(&[&["produce", "t", "--protocol", "1.0", "--broker", &broker.addr()], args].concat(), input)
 }
 
 fn consume(broker: &Broker, args: &[&str]) -> Vec<u8> {
-    let output = run(&[&["consume", "t", "--broker", &broker.addr()], args].concat(), b"");
+    let output = run(
+        &[&["consume", "t", "--protocol", "1.0", "--broker", &broker.addr()], args].concat(),
+        b"",
+    );
     assert!(output.status.success(), "{}", stderr(&output));
     output.stdout
 }
@@ -48,7 +51,9 @@ fn consume(broker: &Broker, args: &[&str]) -> Vec<u8> {
 /// A consumer that goes on until it is told to stop.
 fn follow(broker: &Broker, args: &[&str]) -> Child {
     let addr = broker.addr();
-    hermitmq(&[&["consume", "t", "--broker", &addr], args].concat()).spawn().unwrap()
+    hermitmq(&[&["consume", "t", "--protocol", "1.0", "--broker", &addr], args].concat())
+        .spawn()
+        .unwrap()
 }
 
 fn interrupt(child: &Child) {

@@ -164,8 +164,7 @@ impl Link {
         let silence = error.kind() == io::ErrorKind::TimedOut;
         let lived = self.connected_at.elapsed();
         // In 1.1 a refusal has words.
-        let refused =
-            self.protocol() == Protocol::V1_0 && !silence && lived < REFUSAL_TIME;
+        let refused = self.protocol() == Protocol::V1_0 && !silence && lived < REFUSAL_TIME;
         // One that was cut off sooner may have brought repetitions only, as before damage in the log.
         if silence || lived >= RECOVERY_TIME {
             self.failing_since = None;

@@ -65,11 +65,8 @@ impl Consumer {
     ) -> Result<Self, ConnectError> {
         let group = group.into();
         let place = Place { addr: addr.into(), topic, partition };
-        let end = if options.until_end {
-            Some(end_of(&place, &options.connect).await?)
-        } else {
-            None
-        };
+        let end =
+            if options.until_end { Some(end_of(&place, &options.connect).await?) } else { None };
         let protocol = options.connect.protocol;
         let decoder = Decoder::new(options.max_frame_bytes, options.split_batches, protocol);
         let committer = group.clone().map(|group| {

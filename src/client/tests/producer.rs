@@ -113,8 +113,7 @@ async fn lingering_records_wait_for_company_and_flush_does_not() {
 async fn a_linger_ends_by_itself() {
     guard(async {
         let broker = Broker::start().await;
-        let options =
-            ProducerOptions { linger: Duration::from_millis(20), ..v1_0_producer() };
+        let options = ProducerOptions { linger: Duration::from_millis(20), ..v1_0_producer() };
         let producer = connect(&broker, options).await;
         let mut peer = broker.accept().await;
         for text in ["a", "b"] {

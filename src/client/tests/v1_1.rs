@@ -149,7 +149,9 @@ async fn a_connection_without_heartbeats_is_made_again() {
         let heartbeat = Some(Duration::from_millis(20));
         let (mut consumer, silent) =
             connect(&broker, ConsumerOptions { heartbeat, ..options() }, 0).await;
-        let Role::Consume { heartbeat_ms, .. } = &silent.handshake.role else { panic!("a consumer") };
+        let Role::Consume { heartbeat_ms, .. } = &silent.handshake.role else {
+            panic!("a consumer")
+        };
         assert_eq!(heartbeat_ms.map(std::num::NonZeroU32::get), Some(20));
         let serve = async {
             let mut peers = Vec::new();
