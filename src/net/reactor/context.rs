@@ -43,6 +43,8 @@ pub(super) struct Context {
     pub(super) spares: Spares,
     /// The time, as of the last events or the last run that was appended.
     pub(super) now: Instant,
+    /// When a run was appended last.
+    pub(super) appended_at: Option<Instant>,
     /// What is read and dropped goes here.
     pub(super) scratch: Vec<u8>,
     /// Sessions that hold memory for a large frame, when to look at them again, and their progress so far.

@@ -197,10 +197,13 @@ impl Reactor {
     fn take_turns(&mut self) {
         for _ in 0..self.again.len() {
             let Some(key) = self.again.pop_front() else { return };
-            if let Some(session) = self.session(key) {
-                session.queued = false;
-                self.drive(key);
+            let Some(session) = self.session(key) else { continue };
+            session.queued = false;
+            if matches!(session.role, Role::Consumer { .. }) {
+                // It has much to send. What producers have sent does not wait for that.
+                self.flush_gathered();
             }
+            self.drive(key);
         }
     }
 
@@ -263,7 +266,7 @@ impl Reactor {
     /// Writes what was gathered and sends the acks that are due.
     fn flush_gathered(&mut self) {
         let Self { sessions, cx, failed, .. } = self;
-        let Context { gather, wake, spares, now, .. } = cx;
+        let Context { gather, wake, spares, now, appended_at, .. } = cx;
         let appended = gather.flush(|key, acks, outcome| {
             if let Some(session) = sessions.get_mut(key.slot()).filter(|s| s.key == key)
                 && session.acknowledge(acks, outcome, wake, spares).is_err()
@@ -273,6 +276,7 @@ impl Reactor {
         });
         if appended {
             *now = Instant::now();
+            *appended_at = Some(*now);
         }
         while let Some(key) = self.failed.pop() {
             self.close(key, None);

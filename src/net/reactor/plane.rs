@@ -155,6 +155,7 @@ impl DataPlane {
                     gather: Gather::new(),
                     spares: Spares::default(),
                     now: Instant::now(),
+                    appended_at: None,
                     scratch: vec![0; SCRATCH],
                     stalls: std::collections::VecDeque::new(),
                     lingers: std::collections::VecDeque::new(),

@@ -190,6 +190,7 @@ impl Session {
         };
         self.progress += STALL_BYTES;
         let appended = partition.append(&mut run);
+        cx.appended_at = Some(cx.now);
         let outcome = Outcome::of(partition, &appended);
         let mut answer = Vec::with_capacity(ACK_LEN);
         acks(run.iter(), outcome.stored, &mut answer);

@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::context::Context;
 use super::session::{Ending, Role, Session, Verdict};
@@ -18,7 +19,13 @@ use crate::storage::file_slice::FileSlice;
 /// Bytes sent to one consumer before others get their turn.
 const BYTES_PER_TURN: u64 = 4 * 1024 * 1024;
 
-/// Bytes that one `sendfile` is asked for.
+/// The same while producers write to this reactor: what they wait for an ack grows by the time of a turn.
+const BYTES_PER_TURN_BESIDE_PRODUCERS: u64 = 128 * 1024;
+
+/// For so long after its last append a reactor has producers.
+const PRODUCERS_TIME: Duration = Duration::from_millis(10);
+
+/// Bytes that one `sendfile` is asked for, and that are looked at before, whether they are in the page cache.
 const SLICE: u64 = 1024 * 1024;
 
 /// Slices from this size on are looked at before they are sent, whether they are in the page cache. A smaller one is
@@ -88,7 +95,7 @@ impl Session {
     }
 
     fn send(&mut self, cx: &Context) -> Sent {
-        let mut left = BYTES_PER_TURN;
+        let mut left = bytes_per_turn(cx);
         while left > 0 {
             let Role::Consumer { partition, cursor, reading, .. } = &mut self.role else {
                 return Sent::Close(None);
@@ -96,7 +103,7 @@ impl Session {
             if !self.writable || self.warming {
                 return Sent::Blocked;
             }
-            let max = if self.warm > 0 { self.warm.min(left) } else { SLICE.min(left) };
+            let max = if self.warm > 0 { self.warm.min(left) } else { SLICE };
             let to_end =
                 |cursor: &Cursor| reading.until.as_ref().map(|end| cursor.distance_to(end));
             let max = match to_end(cursor) {
@@ -128,6 +135,11 @@ impl Session {
                 if !slice.is_cached() {
                     return self.warm_up(slice, cx);
                 }
+            }
+            if slice.len() > left {
+                // It was asked for to look at it.
+                self.warm = slice.len();
+                continue;
             }
             match send_file(&self.stream, &slice) {
                 Ok(sent) => {
@@ -194,6 +206,12 @@ impl Session {
         }
         Ok(())
     }
+}
+
+fn bytes_per_turn(cx: &Context) -> u64 {
+    let since = cx.appended_at.map(|at| cx.now.saturating_duration_since(at));
+    let beside_producers = since.is_some_and(|since| since < PRODUCERS_TIME);
+    if beside_producers { BYTES_PER_TURN_BESIDE_PRODUCERS } else { BYTES_PER_TURN }
 }
 
 /// Whether the peer left (no reason to give) or the file could not be read.
