@@ -164,6 +164,8 @@ fn a_failed_flush_is_read_only_and_the_end() {
     });
     assert_eq!(last.status(), Some(Status::ReadOnly), "{last:?}");
     let (mut client, _) = open(addr, &producer("t", Durability::Topic));
+    // Alone: nothing that goes on for the connection gives it another turn.
+    std::thread::sleep(std::time::Duration::from_millis(100));
     client.send(&frame(1, b"", b"x"));
     assert_eq!(answer(&mut client, AnswerTo::Frame).status(), Some(Status::ReadOnly));
     let mut old = RawClient::produce(addr, "t", 0);
