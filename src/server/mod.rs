@@ -98,6 +98,11 @@ impl Server {
         self.plane.addr()
     }
 
+    /// The broker, for those who administer it.
+    pub fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
     /// Its instruments.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.broker.metrics()
@@ -123,6 +128,8 @@ fn recover(config: &Config) -> Result<Broker, BrokerError> {
     let began = Instant::now();
     let broker = Broker::open(Parts {
         options: config.topics.clone(),
+        offsets: config.offsets.clone(),
+        max_payload_mb: config.security.max_payload_mb,
         declared: config.topic.clone(),
         storage: config.storage.clone(),
         disk: Arc::new(OsDisk),

@@ -1,11 +1,16 @@
 //! Tests of the broker as a whole.
 
+mod altering;
 mod always;
 mod bell;
 mod catalog;
 mod commits;
 mod declared;
+mod deleting;
+mod expiry;
 mod flushing;
+mod groups;
+mod model;
 mod retention;
 mod slow_disk;
 mod space;
@@ -36,6 +41,8 @@ const NEVER_MS: u32 = 3_600_000;
 fn parts(disk: Arc<dyn Disk>) -> Parts {
     Parts {
         options: Options::default(),
+        offsets: OffsetsOptions::default(),
+        max_payload_mb: 50,
         declared: Vec::new(),
         storage: storage::Options {
             data_dir: DATA.into(),

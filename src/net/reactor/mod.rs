@@ -178,6 +178,10 @@ impl Reactor {
             }
         }
         for waiter in mail.wakes.drain(..) {
+            if waiter == inbox::DELETIONS {
+                self.drive_deleted();
+                continue;
+            }
             let key = Key(waiter.0);
             if let Some(session) = self.session(key) {
                 session.woken();
@@ -190,6 +194,18 @@ impl Reactor {
                 session.memory();
                 self.drive(key);
             }
+        }
+    }
+
+    /// A topic was deleted: those who have to do with it are told.
+    fn drive_deleted(&mut self) {
+        let is_deleted =
+            |session: &Session| session.partition().is_some_and(|partition| partition.is_deleted());
+        let sessions = self.sessions.iter().map(|(_, session)| session);
+        let keys: Vec<Key> =
+            sessions.filter(|session| is_deleted(session)).map(|session| session.key).collect();
+        for key in keys {
+            self.drive(key);
         }
     }
 
@@ -265,13 +281,16 @@ impl Reactor {
 
     /// Writes what was gathered and sends the acks that are due.
     fn flush_gathered(&mut self) {
-        let Self { sessions, cx, failed, .. } = self;
+        let Self { sessions, cx, failed, again, .. } = self;
         let Context { gather, wake, spares, now, appended_at, .. } = cx;
         let appended = gather.flush(|key, acks, outcome| {
-            if let Some(session) = sessions.get_mut(key.slot()).filter(|s| s.key == key)
-                && session.acknowledge(acks, outcome, wake, spares).is_err()
-            {
+            let session = sessions.get_mut(key.slot()).filter(|s| s.key == key);
+            let Some(session) = session else { return };
+            if session.acknowledge(acks, outcome, wake, spares).is_err() {
                 failed.push(key);
+            } else if session.closing.is_some() && !std::mem::replace(&mut session.queued, true) {
+                // It was refused, and is to be told: nothing else may come that gives it a turn.
+                again.push_back(key);
             }
         });
         if appended {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::session::{Ending, Role, Session, Verdict};
 use super::worker::{Job, Work};
-use crate::broker::{Cursor, Fetch};
+use crate::broker::{Cursor, Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
 use crate::net::open::Reading;
@@ -47,6 +47,8 @@ enum Sent {
     Done,
     /// What comes next is damaged.
     Damaged,
+    /// The topic was deleted, and the consumer stands between two frames.
+    Deleted,
     Close(Option<CloseReason>),
 }
 
@@ -61,6 +63,7 @@ impl Session {
                 Sent::Turn => return Verdict::Again,
                 Sent::Close(reason) => return Verdict::Close(reason),
                 Sent::Damaged => return self.end_at_damage(cx),
+                Sent::Deleted => return self.end_deleted(cx),
                 Sent::Done => {
                     self.closing = Some(Ending(None));
                     return Verdict::Again;
@@ -120,11 +123,21 @@ impl Session {
                     Err(_) => return Sent::Close(None),
                 }
             }
+            if let Some(moved) = cursor.take_moved()
+                && self.connection.speaks_1_1()
+            {
+                // It stands at the beginning of a segment.
+                match self.tell_moved(moved, cx) {
+                    Ok(()) => continue,
+                    Err(_) => return Sent::Close(None),
+                }
+            }
             let slice = match fetched {
                 Fetch::Slice(slice) => slice,
                 Fetch::Tail if reading.until.is_some() => return Sent::Done,
                 Fetch::Tail => return Sent::Tail,
                 Fetch::Damaged => return Sent::Damaged,
+                Fetch::Deleted => return Sent::Deleted,
             };
             if to_end(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
                 // It went on to the segment in which it ends.
@@ -161,6 +174,12 @@ impl Session {
     fn tell_skipped(&mut self, offset: Offset, cx: &Context) -> Result<(), Verdict> {
         let message = "damaged records were skipped";
         self.tell(&ControlFrame::new(Status::Corrupt, offset, message), cx)
+    }
+
+    /// The consumer was slower than retention, and stands at the oldest frame.
+    fn tell_moved(&mut self, Moved { from, to }: Moved, cx: &Context) -> Result<(), Verdict> {
+        let message = format!("records {from} to {} are not retained any more", to - 1);
+        self.tell(&ControlFrame::new(Status::OffsetOutOfRange, to, message), cx)
     }
 
     /// Has the slice read into the page cache by a thread that may wait for the disk.
