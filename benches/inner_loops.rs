@@ -15,6 +15,7 @@ use hermitmq::protocol::{Request, parse};
 use hermitmq::record::{FrameBuilder, FrameLimits, Run, scan};
 use hermitmq::storage::{
     self, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, Retention, SystemClock,
+    Timestamps,
 };
 
 const LIMITS: FrameLimits = FrameLimits::STORED;
@@ -56,7 +57,13 @@ fn log(dir: &std::path::Path) -> Log {
     let env = Environment { disk, clock, metrics: Arc::new(Metrics::default()) };
     let (durability, on_corruption) = (Durability::Interval, OnCorruption::Disconnect);
     let retention = Retention::default();
-    let options = LogOptions { segment_bytes: SEGMENT, durability, on_corruption, retention };
+    let options = LogOptions {
+        segment_bytes: SEGMENT,
+        durability,
+        on_corruption,
+        retention,
+        timestamps: Timestamps::Create,
+    };
     Log::open(env, dir, options).unwrap()
 }
 

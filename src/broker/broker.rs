@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
 use crate::storage::{
     self, Clock, Disk, Environment, GradualClock, LogOptions, OpenError, Retention, Scrubbed,
+    Timestamps,
 };
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
@@ -100,6 +101,7 @@ impl Broker {
                     age_ns: retention::age_ns(storage.retention_hours),
                     bytes: retention::bytes(storage.retention_mb),
                 },
+                timestamps: Timestamps::default(),
             },
             defaults: EffectiveSettings {
                 durability: storage.durability,
@@ -107,6 +109,7 @@ impl Broker {
                 retention_mb: storage.retention_mb,
                 max_segment_mb: storage.max_segment_mb,
                 max_payload_mb,
+                timestamp: Timestamps::default(),
             },
             env: Environment { disk, clock: Arc::<GradualClock>::clone(&time), metrics },
             shared: Arc::clone(&shared),

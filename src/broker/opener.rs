@@ -168,7 +168,8 @@ impl Opener {
         };
         let segment_mb = topic.max_segment_mb.map(|mb| u64::from(mb) * MIB);
         let segment_bytes = segment_mb.unwrap_or(self.log_options.segment_bytes);
-        LogOptions { segment_bytes, durability, retention, ..self.log_options }
+        let timestamps = topic.timestamp.unwrap_or_default();
+        LogOptions { segment_bytes, durability, retention, timestamps, ..self.log_options }
     }
 
     /// Largest payload of a frame, in bytes.
@@ -188,6 +189,7 @@ impl Opener {
             retention_mb: kept(topic.retention_mb, default.retention_mb),
             max_segment_mb: topic.max_segment_mb.unwrap_or(default.max_segment_mb),
             max_payload_mb: topic.max_payload_mb.unwrap_or(default.max_payload_mb),
+            timestamp: topic.timestamp.unwrap_or_default(),
         }
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::as_text;
 use crate::model::{TopicName, limits};
-use crate::storage::Durability;
+use crate::storage::{Durability, Timestamps};
 
 /// Section `topics` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,6 +71,9 @@ pub struct TopicOptions {
     /// Largest payload of a frame, in MiB.
     #[serde(default)]
     pub max_payload_mb: Option<u32>,
+    /// Whose time its records carry.
+    #[serde(default)]
+    pub timestamp: Option<Timestamps>,
 }
 
 /// A setting outside its range.
@@ -106,6 +109,7 @@ impl TopicOptions {
             retention_mb: None,
             max_segment_mb: None,
             max_payload_mb: None,
+            timestamp: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::error::PartitionError;
 use super::options::TopicOptions;
 use crate::model::{PartitionId, TopicName, TopicPartition};
-use crate::storage::{Durability, FlushError, OpenError};
+use crate::storage::{Durability, FlushError, OpenError, Timestamps};
 
 /// What becomes of one setting. In JSON a field that is left out is left as it is, and `null` puts back the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -71,6 +71,9 @@ pub struct TopicChange {
     /// Largest payload of a frame, in MiB. Holds for the producers that connect from now on.
     #[serde(skip_serializing_if = "Change::is_leave")]
     pub max_payload_mb: Change<u32>,
+    /// Whose time its records carry. Holds for the records that come from now on.
+    #[serde(skip_serializing_if = "Change::is_leave")]
+    pub timestamp: Change<Timestamps>,
 }
 
 impl TopicChange {
@@ -82,6 +85,7 @@ impl TopicChange {
         self.retention_mb.apply(&mut options.retention_mb);
         self.max_segment_mb.apply(&mut options.max_segment_mb);
         self.max_payload_mb.apply(&mut options.max_payload_mb);
+        self.timestamp.apply(&mut options.timestamp);
         options
     }
 }

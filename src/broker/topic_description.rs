@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::as_text;
 use super::options::TopicOptions;
 use crate::model::{Offset, PartitionId, TopicName};
-use crate::storage::Durability;
+use crate::storage::{Durability, Timestamps};
 
 /// A topic in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -52,6 +52,8 @@ pub struct EffectiveSettings {
     pub max_segment_mb: u32,
     /// Largest payload of a frame, in MiB.
     pub max_payload_mb: u32,
+    /// Whose time its records carry.
+    pub timestamp: Timestamps,
 }
 
 /// One partition of a topic.

@@ -341,7 +341,7 @@ fn what_is_wrong_with_a_declared_topic_is_named() {
         ("topic[3].partitions (", "must be a whole number from 1 to 10000, not \"many\""),
         ("topic[3].durability (", "not true"),
         ("topic[4].name (", "contains the byte 0x2f; allowed are A-Z a-z 0-9 . _ -"),
-        ("topic[4].zzz (", "topic[4].partitions, topic[4].retention_hours, topic[4].retention_mb"),
+        ("topic[4].zzz (", "topic[4].retention_hours, topic[4].retention_mb, topic[4].timestamp"),
         ("topic[5].name (", "\"__consumer_offsets\" is a name that the broker keeps for itself"),
         ("topic[5].partitions (", "must be a whole number from 1 to 10000, not 10001"),
         ("topic[6].name (", "must be a string, not 7"),

@@ -10,7 +10,7 @@ pub const HEADER_LEN: usize = 29;
 /// The only format version there is so far.
 pub const MAGIC_V1: u8 = 0x01;
 
-const TIMESTAMP: usize = 1;
+pub(super) const TIMESTAMP: usize = 1;
 pub(super) const OFFSET: usize = 9;
 const KEY_SIZE: usize = 17;
 const PAYLOAD_SIZE: usize = 21;

@@ -1,7 +1,7 @@
 //! All complete frames of a buffer as one run: checked once, patched in place, written as it is.
 
 use super::header::{
-    Check, FrameError, FrameLimits, HEADER_LEN, Header, OFFSET, RECORD_COUNT, check,
+    Check, FrameError, FrameLimits, HEADER_LEN, Header, OFFSET, RECORD_COUNT, TIMESTAMP, check,
 };
 use super::wire;
 use crate::model::Offset;
@@ -109,6 +109,16 @@ impl<'a> Run<'a> {
         debug_assert_eq!(at, self.bytes.len(), "a run is complete frames only");
         debug_assert_eq!(offset - first, self.records);
         offset
+    }
+
+    /// Gives all frames the same timestamp, in nanoseconds since the Unix epoch, in place.
+    pub fn set_timestamps(&mut self, timestamp: u64) {
+        let mut at = 0;
+        while let Some(header) = self.bytes.get(at..).and_then(Header::read) {
+            self.bytes[at + TIMESTAMP..at + TIMESTAMP + 8]
+                .copy_from_slice(&wire::u64_bytes(timestamp));
+            at += usize::try_from(header.frame_len()).unwrap_or(usize::MAX);
+        }
     }
 
     /// The frames of the run, in order.

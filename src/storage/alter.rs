@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::RwLock;
 
-use super::durability::Durability;
+use super::durability::{Durability, Timestamps};
 use super::error::FlushError;
 use super::log::{Log, LogOptions};
 use super::writer::Writer;
@@ -15,6 +15,7 @@ use super::writer::Writer;
 pub(super) struct LiveOptions {
     all: RwLock<LogOptions>,
     always: AtomicBool,
+    stamps: AtomicBool,
     segment_bytes: AtomicU64,
 }
 
@@ -23,6 +24,7 @@ impl LiveOptions {
         Self {
             all: RwLock::new(options),
             always: AtomicBool::new(options.durability == Durability::Always),
+            stamps: AtomicBool::new(options.timestamps == Timestamps::Append),
             segment_bytes: AtomicU64::new(options.segment_bytes),
         }
     }
@@ -37,6 +39,11 @@ impl LiveOptions {
         if self.always.load(Ordering::Acquire) { Durability::Always } else { Durability::Interval }
     }
 
+    /// Whether the broker's time is written into records.
+    pub(super) fn stamps(&self) -> bool {
+        self.stamps.load(Ordering::Relaxed)
+    }
+
     /// For segments that begin.
     pub(super) fn segment_bytes(&self) -> u64 {
         self.segment_bytes.load(Ordering::Relaxed)
@@ -45,6 +52,7 @@ impl LiveOptions {
     fn set(&self, options: LogOptions) {
         let mut all = self.all.write();
         self.always.store(options.durability == Durability::Always, Ordering::Release);
+        self.stamps.store(options.timestamps == Timestamps::Append, Ordering::Relaxed);
         self.segment_bytes.store(options.segment_bytes, Ordering::Relaxed);
         *all = options;
     }

@@ -1,4 +1,4 @@
-//! When a record counts as stored, and what happens where the disk has lost some.
+//! When a record counts as stored, whose time it carries, and what happens where the disk has lost some.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +15,17 @@ pub enum Durability {
     Interval,
     /// Once it is on the disk. Appends that arrive while one flush runs share the next one.
     Always,
+}
+
+/// Whose time the records of a log carry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Timestamps {
+    /// The sender's: any, in any order.
+    #[default]
+    Create,
+    /// The broker's at the append, whatever the sender said: they never go back within a partition.
+    Append,
 }
 
 /// What a consumer meets where the bytes on disk are damaged.

@@ -145,6 +145,11 @@ impl OffsetIndex {
         self.get(self.count_before(position + 1).checked_sub(1)?)
     }
 
+    /// Whether the file is as long as it was made: else it must not be read.
+    pub(super) fn is_whole(&self) -> bool {
+        self.map.is_whole()
+    }
+
     /// Entries for frames before a position of the log.
     pub(super) fn count_before(&self, position: u64) -> usize {
         let words = self.map.words();

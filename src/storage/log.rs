@@ -11,7 +11,7 @@ use super::alter::LiveOptions;
 use super::clock::Clock;
 use super::damage::BadRange;
 use super::disk::Disk;
-use super::durability::{Durability, OnCorruption};
+use super::durability::{Durability, OnCorruption, Timestamps};
 use super::error::{LocateError, OpenError};
 use super::file_slice::FileSlice;
 use super::recovery::{Recovered, Recovery};
@@ -43,6 +43,8 @@ pub struct LogOptions {
     pub on_corruption: OnCorruption,
     /// What is kept.
     pub retention: Retention,
+    /// Whose time records carry.
+    pub timestamps: Timestamps,
 }
 
 /// The log of one partition.

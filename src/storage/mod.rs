@@ -47,7 +47,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use damage::BadRange;
 pub use dir_lock::{DataDirError, DirLock};
 pub use disk::{Disk, Entry, File, Map, Open};
-pub use durability::{Durability, OnCorruption};
+pub use durability::{Durability, OnCorruption, Timestamps};
 pub use error::{AppendError, FlushError, LocateError, OpenError};
 pub use file_slice::FileSlice;
 pub use log::{Cursor, Environment, Fetch, Log, LogOptions, Moved};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::durability::OnCorruption;
 use super::error::LocateError;
+use super::index::IndexEntry;
 use super::log::{Cursor, Log};
 use super::segment::Segment;
 use super::walk::{Offsets, Step, Walk};
@@ -54,14 +55,23 @@ impl Log {
 
     /// A cursor at the first record whose timestamp is `timestamp` or later; at the log end if there is none.
     ///
-    /// Senders set timestamps, in any order, so no search by halves finds the first one: the frames' headers are read from
-    /// the log start on. Of a sealed segment the newest timestamp is remembered, so each is read to its end once, and
-    /// later lookups pass it by. Reads the disk, much of it the first time.
+    /// Where the broker sets the timestamps, the index leads there: a few reads. (Records that carry their senders' time,
+    /// from before that was so, are taken to be in order too.)
+    ///
+    /// Where senders set them, they come in any order, so no search by halves finds the first one: the frames' headers are
+    /// read from the log start on. Of a sealed segment the newest timestamp is remembered, so each is read to its end once,
+    /// and later lookups pass it by. Reads the disk, much of it the first time.
     pub fn locate_time(&self, timestamp: u64) -> Result<Cursor, LocateError> {
-        let segments = self.segments.read().clone();
+        let mut segments = self.segments.read().clone();
+        if self.options.stamps() {
+            let later = segments.partition_point(|segment| segment.begins_before(timestamp));
+            segments.drain(..later.saturating_sub(1));
+        }
+        let ordered = self.options.stamps();
         let mut last = None;
         for segment in segments {
-            let found = segment.first_since(timestamp)?;
+            let from = if ordered { segment.last_before(timestamp) } else { None };
+            let found = segment.first_since(timestamp, from)?;
             let (Ok(position) | Err(position)) = found;
             let cursor = Cursor::new(segment, position);
             if found.is_ok() {
@@ -116,7 +126,13 @@ impl Segment {
 
     /// Position of the first frame whose timestamp is `timestamp` or later; else, as the error, the end of those that
     /// were looked at. Passes damaged records by.
-    fn first_since(&self, timestamp: u64) -> io::Result<Result<u64, u64>> {
+    ///
+    /// Begins at `from`, where a frame with an earlier timestamp stands.
+    fn first_since(
+        &self,
+        timestamp: u64,
+        from: Option<IndexEntry>,
+    ) -> io::Result<Result<u64, u64>> {
         // In this order: once a segment is seen sealed, its end is final.
         let sealed = self.is_sealed();
         let end = self.end();
@@ -125,7 +141,9 @@ impl Segment {
         }
         let start =
             |position, first| Walk::new(&*self.file, position..end, first, Offsets::Growing);
-        let mut walk = start(0, self.base_offset);
+        let (position, first) =
+            from.map_or((0, self.base_offset), |from| (from.position, from.offset));
+        let mut walk = start(position, first);
         let mut newest = 0;
         loop {
             if let Some(bad) = self.bad_at(walk.position()) {
@@ -140,10 +158,49 @@ impl Segment {
                 Step::Damaged(_) => self.meet_damage(walk.position()),
             }
         }
-        if sealed {
+        if sealed && from.is_none() {
             // Another thread has found the same.
             let _ = self.newest.set(newest);
         }
         Ok(Err(end))
+    }
+
+    /// Whether its first record is from before this time. One that cannot be read is taken to be.
+    fn begins_before(&self, timestamp: u64) -> bool {
+        let first = IndexEntry { offset: self.base_offset, position: 0 };
+        self.end() > 0 && self.time_at(first).is_none_or(|time| time < timestamp)
+    }
+
+    /// The last index entry of a frame from before this time, if timestamps never go back.
+    fn last_before(&self, timestamp: u64) -> Option<IndexEntry> {
+        if !self.index.is_whole() {
+            return None;
+        }
+        let (mut low, mut high) = (0, self.index.count_before(self.end()));
+        while low < high {
+            let middle = usize::midpoint(low, high);
+            // Where it cannot be read, an earlier one has to do.
+            let time = self.index.get(middle).and_then(|entry| self.time_at(entry));
+            if time.is_some_and(|time| time < timestamp) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low.checked_sub(1).and_then(|last| self.index.get(last))
+    }
+
+    /// The timestamp of the frame that the index lists there; `None` if it is not there, or is damaged.
+    fn time_at(&self, entry: IndexEntry) -> Option<u64> {
+        let end = self.end();
+        if entry.position >= end || self.bad_at(entry.position).is_some() {
+            return None;
+        }
+        let range = entry.position..end;
+        let mut walk = Walk::new(&*self.file, range, entry.offset, Offsets::Growing).short();
+        match walk.next() {
+            Ok(Step::Frame(_, header)) if header.offset == entry.offset => Some(header.timestamp),
+            _ => None,
+        }
     }
 }

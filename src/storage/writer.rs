@@ -116,6 +116,10 @@ impl Log {
         } else if !writer.has_sums() {
             self.begin_sums(&mut writer)?;
         }
+        if self.options.stamps() {
+            // Under the lock: of two runs the later one does not carry the earlier time.
+            run.set_timestamps(self.env.clock.now_ns());
+        }
         let next = writer.write(run)?;
         if self.options.durability() == Durability::Interval {
             writer.active.publish(writer.position, next);

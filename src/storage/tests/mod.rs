@@ -14,6 +14,7 @@ mod repair;
 mod retention;
 mod roll;
 mod sealed;
+mod times;
 mod torn;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ use std::sync::Arc;
 use super::sim_disk::SimDisk;
 use super::{
     AppendError, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log, LogOptions,
-    ManualClock, OnCorruption, Retention, segment,
+    ManualClock, OnCorruption, Retention, Timestamps, segment,
 };
 use crate::metrics::Metrics;
 use crate::model::Offset;
@@ -65,6 +66,7 @@ fn open_with(disk: &(impl Disk + Clone + 'static), dir: &Path, options: LogOptio
 
 fn options(segment_bytes: u64) -> LogOptions {
     LogOptions {
+        timestamps: Timestamps::Create,
         segment_bytes,
         durability: Durability::Interval,
         on_corruption: OnCorruption::Disconnect,

@@ -8,7 +8,7 @@ use hermitmq::metrics::Metrics;
 use hermitmq::record::{FrameBuilder, FrameLimits, Frames, Run};
 use hermitmq::storage::{
     Durability, Environment, Log, LogOptions, ManualClock, OnCorruption, OpenError, OsDisk,
-    Retention,
+    Retention, Timestamps,
 };
 
 use super::input::Input;
@@ -74,6 +74,7 @@ impl LogDir {
     pub fn new(input: &mut Input<'_>) -> Self {
         let how = input.byte();
         let options = LogOptions {
+            timestamps: Timestamps::Create,
             segment_bytes: [600, 3000, 9000, 1 << 20][usize::from(how & 3)],
             durability: if how & 4 == 0 { Durability::Interval } else { Durability::Always },
             on_corruption: if how & 8 == 0 { OnCorruption::Disconnect } else { OnCorruption::Skip },
