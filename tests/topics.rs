@@ -89,6 +89,23 @@ fn consumers_of_a_deleted_topic_are_told() {
     server.stop().unwrap();
 }
 
+#[test]
+fn a_consumer_that_takes_nothing_does_not_keep_a_deleted_topic() {
+    let (_dir, _data, server) = with_topic(json!({"name": "t"}));
+    let mut sender = RawClient::produce(server.addr(), "t", 0);
+    for number in 0..32 {
+        sender.append(&frame(number, b"", &vec![7; MIB]));
+    }
+    let (mut stalled, _) = open(server.addr(), &follower("t", None, Start::Earliest));
+    assert_eq!(next_frame(&mut stalled).header.offset, 0);
+    delete(&server, "t");
+    assert_eq!(sender.read_to_end(), b"");
+    wait_for("it to be closed", || {
+        (server.metrics().closed.get(CloseReason::TopicDeleted) == 2).then_some(())
+    });
+    server.stop().unwrap();
+}
+
 /// A consumer that has not got all there is gets whole frames to the end of a segment, then it is told.
 #[test]
 fn a_consumer_in_the_middle_of_the_log_gets_whole_frames() {
