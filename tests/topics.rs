@@ -10,8 +10,8 @@ use hermitmq::broker::{GroupReset, ResetTo, TopicChange, TopicOptions};
 use hermitmq::config::Config;
 use hermitmq::metrics::CloseReason;
 use hermitmq::model::TopicName;
+use hermitmq::protocol::Status;
 use hermitmq::protocol::v1_1::{AnswerTo, Durability, Fallback, NO_COMMIT, Start, write_commit};
-use hermitmq::protocol::{COMMIT_ACK, Status};
 use hermitmq::server::Server;
 use serde_json::json;
 use support::v1_1::{Got, answer, committer, connect, control, follower, group, next, ok, open};
@@ -27,7 +27,7 @@ fn topic(name: &str) -> TopicName {
 fn start(data: &Path) -> Server {
     let mut config = Config::default();
     config.server.port = 0;
-    config.storage.data_dir = data.to_owned();
+    data.clone_into(&mut config.storage.data_dir);
     config.storage.cleanup_interval_min = 1_000_000;
     Server::start(&config).unwrap()
 }
@@ -240,7 +240,9 @@ fn deleting_under_load_leaves_nobody_hanging() {
             let _ = server.broker().delete_topic(&topic("t"));
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        clients.into_iter().for_each(|client| client.join().unwrap());
+        for client in clients {
+            client.join().unwrap();
+        }
     });
     server.stop().unwrap();
 }
@@ -343,12 +345,7 @@ fn consumers_of_a_group_count_as_long_as_they_are_connected() {
     assert_eq!(drain(addr, "g", "t", 0)[0].header.offset, 3);
     let mut client = connect(addr, &committer("t", "g"));
     assert_eq!(ok(&mut client, AnswerTo::Handshake), 3);
-    let mut old = RawClient::connect(addr);
-    old.send(
-        &[support::handshake(support::COMMIT, &["g", "t"], 0), 4u64.to_be_bytes().to_vec()]
-            .concat(),
-    );
-    assert_eq!(old.read(1), COMMIT_ACK);
+    commit(addr, "g", "t", 0, 4);
     assert_eq!(broker.describe_group(&group("g")).unwrap().offsets[0].lag, Some(0));
     server.stop().unwrap();
 }
