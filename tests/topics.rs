@@ -349,3 +349,36 @@ fn consumers_of_a_group_count_as_long_as_they_are_connected() {
     assert_eq!(broker.describe_group(&group("g")).unwrap().offsets[0].lag, Some(0));
     server.stop().unwrap();
 }
+
+/// Row 19: whoever asks for topics without end gets as many as are allowed, and nobody else notices.
+#[test]
+fn no_more_topics_than_are_allowed() {
+    let (_dir, data) = scratch();
+    let mut config = Config::default();
+    config.server.port = 0;
+    data.clone_into(&mut config.storage.data_dir);
+    config.topics.max_topics = 5;
+    let server = Server::start(&config).unwrap();
+    let addr = server.addr();
+    fill(addr, "first", 1);
+    let mut made = 0;
+    for number in 0..300 {
+        let name = format!("t{number}");
+        if number % 2 == 0 {
+            let mut client = connect(addr, &producer(&name, Durability::Topic));
+            let answer = answer(&mut client, AnswerTo::Handshake);
+            made += u64::from(answer.is_ok());
+            let refused = answer.status() == Some(Status::LimitReached);
+            assert!(answer.is_ok() || refused && !answer.message.is_empty(), "{answer:?}");
+        } else {
+            let mut client = RawClient::produce(addr, &name, 0);
+            client.try_send(&frame(1, b"", b"x"));
+            made += u64::from(client.try_read_ack().is_some());
+        }
+    }
+    assert_eq!((made, server.broker().topic_count()), (4, 5));
+    fill(addr, "first", 1);
+    assert_eq!(drain(addr, "g", "first", 0).len(), 2);
+    assert_eq!(listing(&data).iter().filter(|name| name.starts_with('t')).count(), 4);
+    server.stop().unwrap();
+}
