@@ -31,16 +31,23 @@ pub(super) enum Target {
 /// What a consumer of version 1.1 asks for beside records; nothing of it but its group for one of version 1.0.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// It may commit this.
-    pub(super) key: Option<OffsetKey>,
+    /// It counts as one of its group until this is dropped.
+    pub(super) member: Option<Box<Member>>,
+    /// It may commit on its connection.
+    pub(super) commits: bool,
     /// It is told this often that there is nothing to send.
     pub(super) heartbeat: Option<Duration>,
     /// It ends here.
     pub(super) until: Option<Cursor>,
     /// It did not get the place it asked for: the one it has, and why.
     pub(super) moved: Option<(Offset, String)>,
-    /// It counts as one of its group until this is dropped.
-    pub(super) _member: Option<Member>,
+}
+
+impl Reading {
+    /// What it may commit.
+    pub(super) fn commit_key(&self) -> Option<&OffsetKey> {
+        self.member.as_ref().filter(|_| self.commits).map(|member| member.key())
+    }
 }
 
 impl Target {
@@ -134,11 +141,15 @@ fn act_1_0(
         Request::Consume { group, .. } => {
             let key = key(group, partition.name());
             // Before the offset is looked up: it is not forgotten from then on.
-            let _member = Some(broker.join(key.clone()));
+            let member = Box::new(broker.join(key.clone()));
             let committed = broker.committed(&key);
             let (cursor, _) = resume(&partition, group, committed, committed.unwrap_or(0))
                 .map_err(|error| status::of_locate(&error))?;
-            Ok(Target::Consumer(partition, cursor, Reading { _member, ..Reading::default() }))
+            Ok(Target::Consumer(
+                partition,
+                cursor,
+                Reading { member: Some(member), ..Reading::default() },
+            ))
         }
         Request::Commit { group, offset, .. } => {
             match broker.commit(key(group, partition.name()), &partition, *offset) {
@@ -164,10 +175,10 @@ fn act_1_1(broker: &Broker, handshake: &Handshake, partition: Arc<Partition>) ->
         Role::Consume { group, start, heartbeat_ms, until_end } => {
             let end = partition.end_offset();
             let key = group.as_ref().map(|group| key(group, partition.name()));
-            let _member = key.clone().map(|key| broker.join(key));
+            let member = key.clone().map(|key| Box::new(broker.join(key)));
             let committed = key.as_ref().and_then(|key| broker.committed(key));
             let heartbeat = heartbeat_ms.map(heartbeat);
-            let reading = Reading { heartbeat, key, _member, ..Reading::default() };
+            let reading = Reading { member, commits: true, heartbeat, ..Reading::default() };
             let wanted = Wanted { group: group.as_ref(), start: *start, committed, end };
             consume(partition, &wanted, *until_end, reading)
                 .map_err(|error| status::of_locate(&error))
