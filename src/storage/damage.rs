@@ -42,6 +42,19 @@ impl Frames<'_> {
         BadRange { positions: start..end, offsets: first..next }
     }
 
+    /// Where no frame begins and one should, of those that touch a range of bytes.
+    pub(super) fn broken(&self, range: &Range<u64>) -> Option<u64> {
+        let (start, first) = self.frame_at(range.start);
+        let mut walk = Walk::new(self.file, start..self.end, first, Offsets::Growing);
+        while walk.position() < range.end.min(self.end) {
+            let at = walk.position();
+            if !matches!(walk.next(), Ok(Step::Frame(..))) {
+                return Some(at);
+            }
+        }
+        None
+    }
+
     /// The frame that reaches beyond `position`, and its offset.
     fn frame_at(&self, position: u64) -> (u64, Offset) {
         let entry = self.index.floor_position(position);

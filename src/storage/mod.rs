@@ -19,6 +19,7 @@ mod durability;
 mod error;
 pub mod file_slice;
 mod flush;
+mod forgiving;
 mod index;
 pub mod inspect;
 mod log;

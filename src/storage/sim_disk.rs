@@ -39,6 +39,8 @@ pub(crate) struct Faults {
     pub(crate) no_reserve: bool,
     /// Creating a file whose path contains this says the disk is full.
     pub(crate) no_create: Option<&'static str>,
+    /// Renaming says the disk is full.
+    pub(crate) no_rename: bool,
     /// Cutting a file fails.
     pub(crate) no_set_len: bool,
     /// The next sync of a file fails, and what it should have written is lost, although memory holds it.
@@ -266,6 +268,9 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.faults.lock().no_rename {
+            return Err(full());
+        }
         let mut state = self.state.lock();
         let inode = state.names.get(from).map(Arc::clone);
         let inode = inode.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;

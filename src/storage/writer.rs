@@ -185,7 +185,7 @@ impl Log {
 
 impl Writer {
     /// Goes on at the end of the active segment.
-    pub(super) fn new(active: Active) -> Self {
+    pub(super) fn new(active: Active, settling: VecDeque<Settling>) -> Self {
         let Active { segment: active, sums, tail, next_offset, flushed, .. } = active;
         let position = active.end();
         Self {
@@ -197,8 +197,8 @@ impl Writer {
             entries: Vec::new(),
             reserved: position,
             flushed,
-            dir_dirty: flushed < position,
-            settling: VecDeque::new(),
+            dir_dirty: flushed < position || !settling.is_empty(),
+            settling,
             must_roll: false,
             torn: false,
             active: Arc::new(active),

@@ -6,13 +6,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::layout::Files;
-use super::read_only::Forgiving;
 use super::report::{Finding, Kind, State};
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
-use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Marked};
+use crate::storage::checksums::{BLOCK, Checksums, Mark, Marked};
 use crate::storage::damage::Frames;
 use crate::storage::disk::{Disk, File, Open};
+use crate::storage::forgiving::Forgiving;
 use crate::storage::index::OffsetIndex;
 use crate::storage::recovery::{coverage, survey};
 use crate::storage::walk::{Offsets, Step, Walk};
@@ -192,14 +192,8 @@ impl View {
 
     /// No mark counts. Each entry has a check of its own: those that are whole are believed.
     fn trust_entries(&mut self) {
-        let Some(sums) = &self.sums else { return };
-        let rest = self.end % BLOCK;
-        self.checked.position = self.end;
-        if rest != 0 {
-            match sums.entry(self.end / BLOCK) {
-                Entry::Sum { crc, len, .. } if len == rest => self.checked.partial = crc,
-                _ => self.checked.position -= rest,
-            }
+        if let Some(sums) = &self.sums {
+            self.checked = sums.mark_of_entries(self.end, self.checked.next_offset);
         }
     }
 }
