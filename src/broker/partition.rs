@@ -169,6 +169,10 @@ impl Partition {
 
     fn refused(&self, run: &Run<'_>, error: &storage::AppendError) {
         self.shared.metrics.frames_not_stored.add(run.frames() as u64);
+        if matches!(error, storage::AppendError::ReadOnly) {
+            // What made it so has said so.
+            return;
+        }
         if !self.refusing.swap(true, Ordering::Relaxed) {
             tracing::error!(partition = %self.name, %error, "append failed; producers are told to retry");
         }

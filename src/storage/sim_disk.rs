@@ -31,6 +31,8 @@ const WORD: usize = size_of::<u64>();
 pub(crate) struct Faults {
     /// Bytes that writes may still take before the disk is full; `None` for no limit.
     pub(crate) space: Option<usize>,
+    /// These bytes of files whose path contains this cannot be read.
+    pub(crate) unreadable: Option<(&'static str, std::ops::Range<u64>)>,
     /// The next write takes only this many bytes.
     pub(crate) short_write: Option<usize>,
     /// Growing a mapped file whose path contains this says the disk is full.
@@ -344,6 +346,14 @@ impl File for SimFile {
     }
 
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let unreadable = self.disk.faults.lock().unreadable.clone();
+        if let Some((path, bytes)) = unreadable
+            && self.path.to_string_lossy().contains(path)
+            && position < bytes.end
+            && position + buf.len() as u64 > bytes.start
+        {
+            return Err(rustix::io::Errno::IO.into());
+        }
         let mut inode = self.inode.lock();
         inode.absorb();
         let at = usize::try_from(position).unwrap().min(inode.bytes.len());

@@ -95,7 +95,7 @@ impl Recovery<'_> {
         let walked = Forgiving(Arc::clone(&file));
         let tail = tail_of(&walked, end)?;
         let rotten = covered.rot.as_ref().map(|rot| rot.start / BLOCK);
-        if end % BLOCK != 0 && rotten != Some(end / BLOCK) {
+        if usable && end % BLOCK != 0 && rotten != Some(end / BLOCK) {
             // Before the cut: a checksum of more than is there would cost what it covers at the next start.
             sums.put(end / BLOCK, tail, end % BLOCK);
         }
