@@ -77,12 +77,22 @@ impl CatalogFile {
 
     fn write(&self, disk: &dyn Disk) -> Result<(), OpenError> {
         let failed = |source| OpenError { path: self.path.clone(), source };
-        let content = Content { version: VERSION, topics: self.topics.values().cloned().collect() };
-        let mut bytes =
-            serde_json::to_vec_pretty(&content).map_err(|error| failed(error.into()))?;
-        bytes.push(b'\n');
+        let bytes = self.to_bytes().map_err(|error| failed(error.into()))?;
         storage::replace_file(disk, &self.path, &bytes).map_err(failed)
     }
+
+    fn to_bytes(&self) -> serde_json::Result<Vec<u8>> {
+        let content = Content { version: VERSION, topics: self.topics.values().cloned().collect() };
+        let mut bytes = serde_json::to_vec_pretty(&content)?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+}
+
+/// What a `catalog.json` says, as the broker writes it; or what is wrong with it, in words for people.
+pub fn check_catalog(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let file = CatalogFile { topics: parse(bytes)?, ..CatalogFile::default() };
+    file.to_bytes().map_err(|error| error.to_string())
 }
 
 fn parse(bytes: &[u8]) -> Result<BTreeMap<TopicName, TopicOptions>, String> {

@@ -29,6 +29,7 @@ mod wake;
 
 pub use broker::{Broker, Parts};
 pub use catalog::parse_dir_name;
+pub use catalog_file::check_catalog;
 pub use error::{
     AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
 };

@@ -42,17 +42,20 @@ impl Frames<'_> {
         BadRange { positions: start..end, offsets: first..next }
     }
 
-    /// Where no frame begins and one should, of those that touch a range of bytes.
-    pub(super) fn broken(&self, range: &Range<u64>) -> Option<u64> {
-        let (start, first) = self.frame_at(range.start);
-        let mut walk = Walk::new(self.file, start..self.end, first, Offsets::Growing);
+    /// Where in a range of bytes no frame begins, and one should.
+    pub(super) fn broken(&self, range: &Range<u64>) -> Vec<u64> {
+        let mut broken = Vec::new();
+        let walk_from = |(at, first)| Walk::new(self.file, at..self.end, first, Offsets::Growing);
+        let mut walk = walk_from(self.frame_at(range.start));
         while walk.position() < range.end.min(self.end) {
-            let at = walk.position();
+            let (at, first) = (walk.position(), walk.next_offset());
             if !matches!(walk.next(), Ok(Step::Frame(..))) {
-                return Some(at);
+                broken.push(at);
+                walk = walk_from(self.next_good(at, first, at + 1));
             }
         }
-        None
+        broken.retain(|at| range.contains(at));
+        broken
     }
 
     /// The frame that reaches beyond `position`, and its offset.

@@ -171,11 +171,9 @@ impl Log {
         let mut buf = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
         let read = segment.file.read_full_at(&mut buf, range.start)?;
         sums.extend(range.start, &buf[..read], &mut 0);
-        let mut from = range.start;
-        while let Some(at) = segment.frames().broken(&(from..range.end)) {
+        for at in segment.frames().broken(range) {
             segment.meet_damage(at);
             sums.put_bad(at / BLOCK);
-            from = segment.bad_at(at).map_or(range.end, |bad| bad.positions.end.max(from + 1));
         }
         Ok(())
     }

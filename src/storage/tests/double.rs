@@ -139,7 +139,10 @@ fn damage_before_a_cut_is_found() {
         wal[700] ^= 1;
         wal.truncate(6000);
     });
-    assert_refused(&disk, &bytes, frame_at(&bytes, 700).0);
+    let hit = frame_at(&bytes, 700).0;
+    let got = served(&open(&disk.kill(), ONE).log, &bytes);
+    assert!(!got.contains(&hit), "the start itself has looked: {got:?}");
+    assert_refused(&disk, &bytes, hit);
 }
 
 /// A sealed segment in two flushes, and one more.
