@@ -112,9 +112,11 @@ impl Log {
         let renamed =
             self.env.disk.rename(&provisional, &segment::path(&self.dir, base, segment::WAL));
         // The directory may have to grow for the name. What was written is where it was.
-        renamed.map_err(|error| {
-            if is_full(&error) { FlushError::Postponed(error) } else { error.into() }
-        })
+        renamed.map_err(
+            |error| {
+                if is_full(&error) { FlushError::Postponed(error) } else { error.into() }
+            },
+        )
     }
 
     /// Shows readers the whole of the sealed segments that are durable, names included.

@@ -99,10 +99,11 @@ impl Recovery<'_> {
             // Before the cut: a checksum of more than is there would cost what it covers at the next start.
             sums.put(end / BLOCK, tail, end % BLOCK);
         }
-        let whole = usable && (end == len || {
-            let why = "not what was accepted, or not the whole of it";
-            self.cut_tail(base, &*file, end..len, why)?
-        });
+        let whole = usable
+            && (end == len || {
+                let why = "not what was accepted, or not the whole of it";
+                self.cut_tail(base, &*file, end..len, why)?
+            });
         let (index, found) = self.active_index(base, &walked, &sums, &mark, end, &fresh)?;
         let segment = self.segment(base, file, index, end, next_offset, false);
         segment.date(sums.began_ns(), mark.at_ns);
@@ -174,7 +175,9 @@ impl Recovery<'_> {
         let frames = Frames { file: &walked, index: &no_index, base, end: len, next_offset };
         let mut bad = bad_blocks(&*file, Some(&sums), Some(&mark))?;
         // What is gone is bad as well. What is there of the last block has no checksum.
-        bad.iter_mut().for_each(|bad| bad.end = bad.end.min(len / BLOCK * BLOCK));
+        for bad in &mut bad {
+            bad.end = bad.end.min(len / BLOCK * BLOCK);
+        }
         bad.retain(|bad| !bad.is_empty());
         let found = survey(&frames, bad)?;
         let index = self.index_of(base, &found.entries, len)?;

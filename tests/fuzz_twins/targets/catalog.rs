@@ -8,7 +8,11 @@ use serde_json::Value;
 pub fn run(data: &[u8]) {
     match check_catalog(data) {
         Ok(written) => {
-            assert_eq!(check_catalog(&written).as_ref(), Ok(&written), "it is read as it is written");
+            assert_eq!(
+                check_catalog(&written).as_ref(),
+                Ok(&written),
+                "it is read as it is written"
+            );
             let catalog: Value = serde_json::from_slice(&written).unwrap();
             let topics = catalog["topics"].as_array().unwrap();
             let names = topics.iter().map(|topic| topic["name"].as_str().unwrap());

@@ -1,9 +1,7 @@
 //! The state machine of a connection, of either version, fed as a socket would: in any chunks.
 
 use hermitmq::metrics::CloseReason;
-use hermitmq::net::connection::{
-    Action, Asked, COMMITS_PER_STEP, Connection, Opened, Step, acks,
-};
+use hermitmq::net::connection::{Action, Asked, COMMITS_PER_STEP, Connection, Opened, Step, acks};
 use hermitmq::protocol::v1_1::{self, Role};
 use hermitmq::protocol::{ACK_LEN, Dialect, HANDSHAKE_LEN_MAX, Request, Status};
 use hermitmq::record::{FrameLimits, Frames, HEADER_LEN, Header};
@@ -32,7 +30,9 @@ pub fn run(data: &[u8]) {
     let limits = LIMITS[usize::from(how & 1)];
     let mut cuts: Vec<usize> = (0..how >> 4).map(|_| input.u16()).collect();
     let stream = input.rest();
-    cuts.iter_mut().for_each(|cut| *cut %= stream.len() + 1);
+    for cut in &mut cuts {
+        *cut %= stream.len() + 1;
+    }
     cuts.extend([0, stream.len()]);
     cuts.sort_unstable();
     let chunks: Vec<&[u8]> = cuts.windows(2).map(|cut| &stream[cut[0]..cut[1]]).collect();
