@@ -14,7 +14,7 @@ use crate::storage::damage::Frames;
 use crate::storage::disk::{Disk, File, Open};
 use crate::storage::forgiving::Forgiving;
 use crate::storage::index::OffsetIndex;
-use crate::storage::recovery::{coverage, survey};
+use crate::storage::recovery::{coverage, lost_mark, survey};
 use crate::storage::walk::{Offsets, Step, Walk};
 
 /// What is behind the end of a segment that was judged.
@@ -87,7 +87,7 @@ impl View {
         };
         view.read_marks(live)?;
         match (files.state, view.flushed) {
-            (State::Sealed, Some(mark)) => view.sealed(&mark),
+            (State::Sealed, Some(mark)) => view.sealed(&mark)?,
             (State::Sealed, None) => view.trust_entries(),
             (State::Active | State::Provisional, Some(mark)) if live || len < mark.position => {
                 view.flushed_part(&mark);
@@ -125,12 +125,23 @@ impl View {
         Ok(())
     }
 
-    fn sealed(&mut self, mark: &Mark) {
+    fn sealed(&mut self, mark: &Mark) -> io::Result<()> {
+        let lost = self.sums.as_ref().map_or(Ok(None), |sums| {
+            lost_mark(&*self.walked, sums, mark, self.len, self.next_offset)
+        })?;
+        if lost.is_some() {
+            let message = "the last mark is gone; the entries speak for the rest";
+            let found = Finding::derived(Kind::ChecksumsDamaged, &self.files.sum, message);
+            self.findings.push(found);
+            self.flushed = lost;
+        }
+        let mark = lost.as_ref().unwrap_or(mark);
         self.next_offset = self.next_offset.min(mark.next_offset);
         self.upto(mark);
         if self.len > mark.position {
             self.behind = Behind::Surplus(mark.position..self.len);
         }
+        Ok(())
     }
 
     /// Beside a broker, and where the file is too short: what was flushed, and nothing else.

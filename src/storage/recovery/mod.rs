@@ -40,6 +40,7 @@ use super::writer::Settling;
 use crate::model::Offset;
 
 pub(super) use active::coverage;
+pub(super) use sealed::lost_mark;
 pub(super) use sums::{Build, believed, build as build_sums};
 pub(super) use survey::{Survey, survey};
 pub(super) use torn::{TORN, keep};

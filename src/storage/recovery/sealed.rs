@@ -12,6 +12,26 @@ use crate::storage::compare::is_medium_error;
 use crate::storage::damage::BadRange;
 use crate::storage::forgiving::Forgiving;
 
+/// The mark of a sealed segment of `len` bytes that has lost it: an older one is left, and the entries behind that one speak
+/// for all the rest.
+pub(in crate::storage) fn lost_mark(
+    file: &dyn File,
+    sums: &Checksums,
+    older: &Mark,
+    len: u64,
+    next_offset: Offset,
+) -> io::Result<Option<Mark>> {
+    if older.position >= len {
+        return Ok(None);
+    }
+    let covered = match coverage(file, sums, older, len) {
+        Err(error) if is_medium_error(&error) => return Ok(None),
+        covered => covered?,
+    };
+    let whole = covered.end == len && covered.rot.is_none();
+    Ok(whole.then(|| Mark { at_ns: older.at_ns, ..sums.mark_of_entries(len, next_offset) }))
+}
+
 /// What the checksums say, if there are some, and where the next segment begins.
 struct Known<'a> {
     sums: Option<&'a Checksums>,
@@ -46,8 +66,7 @@ impl Recovery<'_> {
         Ok(segment)
     }
 
-    /// The mark of the last flush, made anew if it is gone and only an older one is left: then the entries behind that one
-    /// speak for the rest.
+    /// The mark of the last flush, made anew if it is gone.
     fn latest(
         &self,
         base: Offset,
@@ -57,22 +76,12 @@ impl Recovery<'_> {
         len: u64,
         next_base: Offset,
     ) -> io::Result<Mark> {
-        if mark.position >= len {
-            return Ok(mark);
+        let Some(latest) = lost_mark(file, sums, &mark, len, next_base)? else { return Ok(mark) };
+        let segment = self.path(base, segment::SUM);
+        tracing::warn!(segment = %segment.display(), "the last mark of the checksums is gone; it is made anew");
+        if let Err(error) = sums.sync_with(latest) {
+            tracing::warn!(segment = %segment.display(), %error, "the mark is not written down");
         }
-        let covered = match coverage(file, sums, &mark, len) {
-            Err(error) if is_medium_error(&error) => return Ok(mark),
-            covered => covered?,
-        };
-        if covered.end < len || covered.rot.is_some() {
-            return Ok(mark);
-        }
-        tracing::warn!(
-            segment = %self.path(base, segment::SUM).display(),
-            "the last mark of the checksums is gone; it is made anew"
-        );
-        let latest = Mark { at_ns: mark.at_ns, ..sums.mark_of_entries(len, next_base) };
-        sums.sync_with(latest)?;
         Ok(latest)
     }
 

@@ -1,5 +1,6 @@
 //! Damage to a log and to what stands beside it at once, and a disk that does not give what it was given.
 
+use super::super::inspect::Severity;
 use super::super::sim_disk::SimDisk;
 use super::*;
 
@@ -168,6 +169,8 @@ fn a_sealed_segment_outlives_its_newest_mark() {
         forget_mark(sums, MARKS[1]);
         forget_mark(sums, MARKS[2]);
     });
+    let report = super::inspect::verify(&pristine);
+    assert_eq!(report.severity(), Some(Severity::Derived), "nothing of the log is: {report:?}");
     let disk = pristine.kill();
     for _ in 0..2 {
         let Opened { log, metrics } = open(&disk, SEGMENT);
