@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::checksums::{BLOCK, Checksums, Marked};
+use super::checksums::{BLOCK, Checksums, Mark, Marked};
 use super::compare::{Compared, compare};
 use super::log::Log;
 use super::recovery::{Build, believed, build_sums, survey};
@@ -80,7 +80,13 @@ impl Log {
             *summed += 1;
             return self.sum_up(segment, None, pace);
         };
-        let Marked::Upto(mark) = sums.marked() else {
+        // What was sealed and flushed has a mark.
+        let unmarked = |mark: &Mark| segment.is_sealed() && mark.position < segment.end().min(1);
+        let mark = match sums.marked() {
+            Marked::Upto(mark) => Some(mark).filter(|mark| !unmarked(mark)),
+            Marked::Damaged => None,
+        };
+        let Some(mark) = mark else {
             tracing::warn!(
                 segment = %segment.path(segment::WAL).display(),
                 "checksums are damaged; they are made anew from what is there"
@@ -122,10 +128,7 @@ impl Log {
         drop(writer);
         let (path, base) = (segment.path(segment::SUM), segment.base_offset);
         let (disk, len) = (&*self.env.disk, segment.file.len()?);
-        let sums = Checksums::open(disk, &path, base, 0, len)?;
-        // What was sealed and flushed has a mark; without one, nothing says what its entries are worth.
-        let marked = |sums: &Checksums| !matches!(sums.marked(), Marked::Upto(mark) if mark.position < len.min(1));
-        Ok(sums.filter(marked).map(Arc::new))
+        Ok(Checksums::open(disk, &path, base, 0, len)?.map(Arc::new))
     }
 
     /// Makes the checksums of a sealed segment anew. `old` ones have lost their marks.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::{
     Checksums, File, Frames, Mark, Marked, OffsetIndex, Open, Recovery, Segment, Survey,
-    bad_blocks, coverage, index, index_agrees, mark_found, mark_known, segment, survey,
+    bad_blocks, believed, coverage, index, index_agrees, mark_found, mark_known, segment, survey,
 };
 use crate::model::Offset;
 use crate::storage::compare::is_medium_error;
@@ -47,8 +47,9 @@ impl Recovery<'_> {
         let len = file.len()?;
         let sums = self.open_sums(base, len)?;
         let mark = match sums.as_ref().map(|sums| (sums, sums.marked())) {
-            Some((sums, Marked::Upto(mark))) if mark.position > 0 || len == 0 => {
-                Some(self.latest(base, &*file, sums, mark, len, next_base)?)
+            Some((sums, Marked::Upto(mark))) => {
+                let latest = self.latest(base, &*file, sums, mark, len, next_base)?;
+                Some(latest).filter(|mark| mark.position > 0 || len == 0)
             }
             // The checksums are made anew in the background.
             _ => None,
@@ -95,7 +96,10 @@ impl Recovery<'_> {
         let next_base = known.next_base;
         let idx = self.path(base, segment::IDX);
         let walked = Forgiving(Arc::clone(&file));
-        if let Ok(index) = OffsetIndex::open_sealed(&*self.env.disk, &idx, len)
+        // A segment has a mark before it is followed by another: without one, something is wrong.
+        let marked = known.mark.is_some() || known.sums.is_none();
+        if marked
+            && let Ok(index) = OffsetIndex::open_sealed(&*self.env.disk, &idx, len)
             && let Some(next_offset) = index_agrees(&walked, &index, base, len)?
             && next_offset <= next_base
         {
@@ -106,7 +110,10 @@ impl Recovery<'_> {
             ));
         }
         // Something is wrong: now every byte counts.
-        let bad = bad_blocks(&*file, known.sums, known.mark)?;
+        let bad = match (known.sums, known.mark) {
+            (sums @ Some(_), None) => believed(&*file, sums, len)?.1,
+            (sums, mark) => bad_blocks(&*file, sums, mark)?,
+        };
         let next_offset = known.mark.map_or(next_base, |mark| mark.next_offset).min(next_base);
         let no_index = OffsetIndex::none();
         let frames = Frames { file: &walked, index: &no_index, base, end: len, next_offset };

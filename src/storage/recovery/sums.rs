@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::model::Offset;
-use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark};
+use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Marked};
 use crate::storage::compare::{Compared, compare};
 use crate::storage::damage::BadRange;
 use crate::storage::disk::File;
@@ -88,7 +88,7 @@ fn remember(old: &Checksums, new: &Checksums, block: u64) {
 }
 
 /// Checksums that have lost their marks, and the blocks that are not what they were by them. An entry does not say of which
-/// log it is: they count if some of them are right.
+/// log it is: where a mark is broken, they count if some of them are right.
 pub(in crate::storage) fn believed<'a>(
     file: &dyn File,
     sums: Option<&'a Checksums>,
@@ -98,5 +98,6 @@ pub(in crate::storage) fn believed<'a>(
     let mark = sums.mark_of_entries(end, 0);
     let Compared { bad, unknown } = compare(file, sums, 0, &mark, |_, _| Ok(()))?;
     let wrong: u64 = bad.iter().chain(&unknown).map(|range| range.end - range.start).sum();
-    if wrong < mark.position { Ok((Some(sums), bad)) } else { Ok((None, Vec::new())) }
+    let sound = matches!(sums.marked(), Marked::Upto(_)) || wrong < mark.position;
+    if sound { Ok((Some(sums), bad)) } else { Ok((None, Vec::new())) }
 }
