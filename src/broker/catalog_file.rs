@@ -105,16 +105,27 @@ impl CatalogFile {
 
     fn write(&self, disk: &dyn Disk) -> Result<(), OpenError> {
         let failed = |source| OpenError { path: self.path.clone(), source };
+        let bytes = self.to_bytes().map_err(|error| failed(error.into()))?;
+        storage::replace_file(disk, &self.path, &bytes).map_err(failed)
+    }
+
+    fn to_bytes(&self) -> serde_json::Result<Vec<u8>> {
         let content = Content {
             version: VERSION,
             topics: self.topics.values().cloned().collect(),
             deleted: self.deleted.iter().map(TopicName::to_string).collect(),
         };
-        let mut bytes =
-            serde_json::to_vec_pretty(&content).map_err(|error| failed(error.into()))?;
+        let mut bytes = serde_json::to_vec_pretty(&content)?;
         bytes.push(b'\n');
-        storage::replace_file(disk, &self.path, &bytes).map_err(failed)
+        Ok(bytes)
     }
+}
+
+/// What a `catalog.json` says, as the broker writes it; or what is wrong with it, in words for people.
+pub fn check_catalog(bytes: &[u8]) -> Result<Vec<u8>, String> {
+    let (topics, deleted) = parse(bytes)?;
+    let file = CatalogFile { topics, deleted, ..CatalogFile::default() };
+    file.to_bytes().map_err(|error| error.to_string())
 }
 
 type Parsed = (BTreeMap<TopicName, TopicOptions>, BTreeSet<TopicName>);

@@ -41,6 +41,7 @@ mod wake;
 
 pub use broker::{Broker, Parts};
 pub use catalog::{parse_deleted_dir_name, parse_dir_name};
+pub use catalog_file::check_catalog;
 pub use connected::Member;
 pub use error::{
     AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,

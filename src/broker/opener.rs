@@ -78,7 +78,11 @@ impl Opener {
         let mut created = Created { file, ..Created::default() };
         for (name, mut ids) in found.topics {
             let entry = created.file.get(&name).cloned();
-            self.make_missing(&name, entry.as_ref(), &mut ids)?;
+            let complete = self.make_missing(&name, entry.as_ref(), &mut ids)?;
+            if !complete && ids.is_empty() {
+                // Made by whoever asks for it, once there is space.
+                continue;
+            }
             let declared = declared.iter().find(|topic| topic.name == name);
             let settings = declared.or(entry.as_ref());
             let named = || TopicOptions::named(name.clone());
@@ -86,7 +90,7 @@ impl Opener {
             let next = ids.last().map_or(0, |last| last + 1);
             if ids.len() < next as usize {
                 tracing::warn!(topic = %name, partitions = ?ids, "partitions are missing; those there are served");
-            } else if !name.is_reserved() {
+            } else if complete && !name.is_reserved() {
                 created.file.note(TopicOptions { partitions: Some(next), ..settings.clone() });
             }
             let partitions = self.open(&settings, ids.into_iter(), &mut created)?;
@@ -101,26 +105,36 @@ impl Opener {
     }
 
     /// Makes the directories of partitions that are written down and not there: the broker ended before it had made them,
-    /// or somebody has taken them away.
+    /// or somebody has taken them away. `false` if there is no space for all of them: a full disk is no reason not to start.
     fn make_missing(
         &self,
         name: &TopicName,
         entry: Option<&TopicOptions>,
         ids: &mut Vec<PartitionId>,
-    ) -> Result<(), OpenError> {
+    ) -> Result<bool, OpenError> {
         let until = entry.and_then(|entry| entry.partitions).unwrap_or(0);
         let missing: Vec<_> = (0..until).filter(|id| ids.binary_search(id).is_err()).collect();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
         tracing::warn!(
             topic = %name, partitions = ?missing,
             "directories of partitions that are in the catalog are missing; they are made anew, empty"
         );
-        self.make_dirs(name, missing.iter().copied())?;
-        ids.extend(missing);
+        let mut complete = true;
+        for id in missing {
+            match self.make_dirs(name, std::iter::once(id)) {
+                Err(error) if error.source.kind() == io::ErrorKind::StorageFull => {
+                    tracing::error!(%error, "no space for a partition; it is not there until there is some");
+                    complete = false;
+                    break;
+                }
+                made => made?,
+            }
+            ids.push(id);
+        }
         ids.sort_unstable();
-        Ok(())
+        Ok(complete)
     }
 
     /// Creates the partitions that a declared topic lacks.

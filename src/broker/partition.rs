@@ -191,6 +191,10 @@ impl Partition {
         if self.is_deleted() {
             return AppendError::Deleted;
         }
+        if matches!(error, storage::AppendError::ReadOnly) {
+            // What made it so has said so.
+            return error.into();
+        }
         if !self.refusing.swap(true, Ordering::Relaxed) {
             tracing::error!(partition = %self.name, %error, "append failed; producers are told to retry");
         }

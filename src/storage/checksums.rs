@@ -72,7 +72,7 @@ struct WholeMark {
 pub(super) enum Marked {
     /// As far as this, the log and its checksums were durable. At the beginning: nothing.
     Upto(Mark),
-    /// The checksums themselves are damaged.
+    /// No mark is whole that once was.
     Damaged,
 }
 
@@ -207,11 +207,45 @@ impl Checksums {
     }
 
     /// Writes down that the bytes of a block are not those that were written: for the next start, and for all after it.
+    /// There must be an entry for it.
     pub(super) fn put_bad(&self, block: u64) {
         if let Entry::Sum { crc, len, .. } = self.entry(block) {
             self.set(word_of(block), entry_word(block, crc, len | BAD));
             self.set(HAS_BAD, 1);
         }
+    }
+
+    /// The same for blocks of a log of `end` bytes whose entries may be damaged, too: those are made up. Under the lock of
+    /// whoever flushes.
+    pub(super) fn put_all_bad(
+        &self,
+        blocks: impl Iterator<Item = u64> + Clone,
+        end: u64,
+    ) -> io::Result<()> {
+        let says_nothing = |block: &u64| !matches!(self.entry(*block), Entry::Sum { .. });
+        if blocks.clone().any(|block| says_nothing(&block)) {
+            self.confirm()?;
+            self.reserve(end)?;
+        }
+        for block in blocks {
+            if says_nothing(&block) {
+                // What it was nobody knows: a checksum that hardly any bytes have.
+                self.put(block, 0, BLOCK.min(end.saturating_sub(block * BLOCK)).max(1));
+            }
+            self.put_bad(block);
+        }
+        Ok(())
+    }
+
+    /// Has the mark that counts speak for no entry, durably: so that entries can be made anew.
+    pub(super) fn confirm(&self) -> io::Result<()> {
+        if let Marked::Upto(mark) = self.marked()
+            && mark.position > 0
+        {
+            self.write_mark(CONFIRMED, &mark, mark.position);
+            self.sync()?;
+        }
+        Ok(())
     }
 
     /// The blocks before `end` that were found bad at some time, as ranges of bytes.
@@ -284,18 +318,18 @@ impl Checksums {
         let there = |slot: usize| (0..MARK_WORDS).any(|n| self.get_word(slot + n) != 0);
         let once_whole = MARKS.into_iter().all(there) || there(CONFIRMED);
         let [latest, _] = self.whole_marks(MARKS);
-        let mut damaged = once_whole && latest.is_none();
         for whole in self.whole_marks(ALL_MARKS).into_iter().flatten() {
             let WholeMark { mark, from, words, .. } = whole;
-            if self.words_crc(from, mark.position) == words {
+            // Either the power went before its words were on the disk, or they are damaged: then some are nonsense, and
+            // what the mark says of the log holds all the same.
+            let mut blocks = self.whole_blocks(from, mark.position);
+            if self.words_crc(from, mark.position) == words
+                || blocks.any(|block| self.entry(block) == Entry::Damaged)
+            {
                 return Marked::Upto(mark);
             }
-            // Either the power went before its words were on the disk, or they are damaged: then some are nonsense.
-            damaged |= self
-                .whole_blocks(from, mark.position)
-                .any(|block| self.entry(block) == Entry::Damaged);
         }
-        if damaged {
+        if once_whole && latest.is_none() {
             return Marked::Damaged;
         }
         Marked::Upto(Mark { position: 0, next_offset: self.base, at_ns: 0, partial: 0 })
@@ -356,12 +390,14 @@ impl Checksums {
         }
     }
 
-    /// Writes the furthest mark once more, for words that were made anew.
-    pub(super) fn mark_again(&self) -> io::Result<()> {
-        match self.whole_marks(MARKS) {
-            [Some(latest), _] => self.sync_with(latest.mark),
-            _ => Ok(()),
-        }
+    /// A mark for a log of `end` bytes whose marks are all gone: each entry has a check of its own.
+    pub(super) fn mark_of_entries(&self, end: u64, next_offset: Offset) -> Mark {
+        let rest = end % BLOCK;
+        let (position, partial) = match self.entry(end / BLOCK) {
+            Entry::Sum { crc, len, .. } if len == rest => (end, crc),
+            _ => (end - rest, 0),
+        };
+        Mark { position, next_offset, at_ns: 0, partial }
     }
 
     /// Checksum of the words of the whole blocks between two positions, as they were written: that a block was found bad

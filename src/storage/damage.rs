@@ -42,6 +42,22 @@ impl Frames<'_> {
         BadRange { positions: start..end, offsets: first..next }
     }
 
+    /// Where in a range of bytes no frame begins, and one should.
+    pub(super) fn broken(&self, range: &Range<u64>) -> Vec<u64> {
+        let mut broken = Vec::new();
+        let walk_from = |(at, first)| Walk::new(self.file, at..self.end, first, Offsets::Growing);
+        let mut walk = walk_from(self.frame_at(range.start));
+        while walk.position() < range.end.min(self.end) {
+            let (at, first) = (walk.position(), walk.next_offset());
+            if !matches!(walk.next(), Ok(Step::Frame(..))) {
+                broken.push(at);
+                walk = walk_from(self.next_good(at, first, at + 1));
+            }
+        }
+        broken.retain(|at| range.contains(at));
+        broken
+    }
+
     /// The frame that reaches beyond `position`, and its offset.
     fn frame_at(&self, position: u64) -> (u64, Offset) {
         let entry = self.index.floor_position(position);

@@ -68,7 +68,8 @@ pub enum FlushError {
     /// The log is read-only now: what was written may be gone, and nobody is told twice.
     #[error("flush failed, the partition is read-only until a restart: {0}")]
     Failed(io::Error),
-    /// There was no descriptor to reach the directory with. Nothing is lost by that: the next flush makes up for it.
+    /// There was no descriptor to reach the directory with, or no space for the name of a segment. Nothing is lost by
+    /// that: the next flush makes up for it.
     #[error("not flushed yet: {0}")]
     Postponed(io::Error),
     /// The log was deleted: there is nothing to make durable.
@@ -76,10 +77,19 @@ pub enum FlushError {
     Deleted,
 }
 
-impl FlushError {
-    /// The process or the system has no descriptor left: a file was not even opened.
-    pub(super) fn is_postponing(error: &io::Error) -> bool {
-        let errno = rustix::io::Errno::from_io_error(error);
-        matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE))
+impl From<io::Error> for FlushError {
+    fn from(error: io::Error) -> Self {
+        let errno = rustix::io::Errno::from_io_error(&error);
+        // The process or the system has no descriptor left: a file was not even opened.
+        if matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)) {
+            Self::Postponed(error)
+        } else {
+            Self::Failed(error)
+        }
     }
+}
+
+/// There is no space left, or none for this user.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

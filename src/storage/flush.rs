@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use super::checksums::{Checksums, Mark};
 use super::durability::Durability;
-use super::error::FlushError;
+use super::error::{FlushError, is_full};
 use super::log::Log;
 use super::segment::{self, Segment};
 use super::writer::{Settling, Writer};
@@ -16,7 +16,7 @@ impl Log {
     /// Makes everything appended so far durable. Blocks for the disk: never call it on a reactor.
     ///
     /// After an error the log is read-only: the kernel may have dropped the pages, so trying again would lie. Unless
-    /// there was no descriptor to ask it with: then the next flush starts over.
+    /// there was no descriptor to ask it with, or no space for a name: then the next flush starts over.
     pub fn flush(&self) -> Result<(), FlushError> {
         let _syncing = self.syncing.lock();
         if self.is_read_only() {
@@ -25,16 +25,14 @@ impl Log {
         if self.is_discarded() {
             return Err(FlushError::Deleted);
         }
-        self.sync_all().map_err(|error| {
-            if FlushError::is_postponing(&error) {
-                return FlushError::Postponed(error);
+        self.sync_all().inspect_err(|error| {
+            if matches!(error, FlushError::Failed(_)) {
+                self.failed.store(true, Ordering::Release);
             }
-            self.failed.store(true, Ordering::Release);
-            FlushError::Failed(error)
         })
     }
 
-    fn sync_all(&self) -> io::Result<()> {
+    fn sync_all(&self) -> Result<(), FlushError> {
         self.sync_sealed()?;
         let mut writer = self.writer.lock();
         if writer.is_clean() {
@@ -74,17 +72,17 @@ impl Log {
         self.env.disk.sync_dir(&self.dir).inspect_err(|_| self.writer.lock().dir_dirty = true)
     }
 
-    /// Everything before `next_offset` is durable, names included.
+    /// Everything before `next_offset` is durable, names included; perhaps more was before.
     fn reach(&self, writer: &mut Writer, next_offset: Offset) {
         Self::forget_settled(writer);
         if self.options.durability() == Durability::Always {
             self.end_offset.fetch_max(next_offset, Ordering::AcqRel);
         }
-        self.flushed_offset.store(next_offset, Ordering::Release);
+        self.flushed_offset.fetch_max(next_offset, Ordering::AcqRel);
     }
 
     /// Makes sealed segments durable, oldest first, and gives their successors their names.
-    fn sync_sealed(&self) -> io::Result<()> {
+    fn sync_sealed(&self) -> Result<(), FlushError> {
         // What is there now and no more: a log that rolls as fast as it settles must not keep the flusher for itself.
         let last = self.writer.lock().active.base_offset;
         loop {
@@ -113,9 +111,16 @@ impl Log {
     }
 
     /// Gives a segment its name for good: its predecessor is durable.
-    fn settle(&self, base: Offset) -> io::Result<()> {
+    fn settle(&self, base: Offset) -> Result<(), FlushError> {
         let provisional = segment::path(&self.dir, base, segment::PROVISIONAL);
-        self.env.disk.rename(&provisional, &segment::path(&self.dir, base, segment::WAL))
+        let renamed =
+            self.env.disk.rename(&provisional, &segment::path(&self.dir, base, segment::WAL));
+        // The directory may have to grow for the name. What was written is where it was.
+        renamed.map_err(
+            |error| {
+                if is_full(&error) { FlushError::Postponed(error) } else { error.into() }
+            },
+        )
     }
 
     /// Shows readers the whole of the sealed segments that are durable, names included.

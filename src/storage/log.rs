@@ -114,10 +114,12 @@ impl Log {
     /// Opens the log in `dir`, which must exist, or begins a new one there. Recovers from an unclean end.
     pub fn open(env: Environment, dir: &Path, options: LogOptions) -> Result<Self, OpenError> {
         let dir: Arc<Path> = Arc::from(dir);
-        let Recovered { sealed, active } = Recovery { env: &env, dir: &dir, options }.run()?;
+        let Recovered { sealed, active, settling } =
+            Recovery { env: &env, dir: &dir, options }.run()?;
         let (next_offset, read_only) = (active.next_offset, !active.whole);
-        let flushed_offset = if active.flushed == active.segment.end() { next_offset } else { 0 };
-        let writer = Writer::new(active, options.segment_bytes);
+        let settled = settling.is_empty() && active.flushed == active.segment.end();
+        let flushed_offset = if settled { next_offset } else { 0 };
+        let writer = Writer::new(active, settling, options.segment_bytes);
         let segments = sealed.into_iter().chain([Arc::clone(&writer.active)]).collect();
         let log = Self {
             env,

@@ -20,6 +20,7 @@ mod durability;
 mod error;
 pub mod file_slice;
 mod flush;
+mod forgiving;
 mod index;
 pub mod inspect;
 mod log;

@@ -3,10 +3,10 @@
 use std::io;
 use std::sync::Arc;
 
-use super::checksums::{BLOCK, Checksums, Marked};
+use super::checksums::{BLOCK, Checksums, Mark, Marked};
 use super::compare::{Compared, compare};
 use super::log::Log;
-use super::recovery::{Build, build_sums, survey};
+use super::recovery::{Build, believed, build_sums, survey};
 use super::segment::{self, Segment};
 
 /// What one look through a log found.
@@ -82,31 +82,38 @@ impl Log {
     ) -> io::Result<()> {
         let Some(sums) = self.sums_of(segment)?.filter(|sums| sums.is_whole()) else {
             *summed += 1;
-            return self.sum_up(segment, pace);
+            return self.sum_up(segment, None, pace);
         };
-        let Marked::Upto(mark) = sums.marked() else {
+        // What was sealed and flushed has a mark.
+        let unmarked = |mark: &Mark| segment.is_sealed() && mark.position < segment.end().min(1);
+        let mark = match sums.marked() {
+            Marked::Upto(mark) => Some(mark).filter(|mark| !unmarked(mark)),
+            Marked::Damaged => None,
+        };
+        let Some(mark) = mark else {
             tracing::warn!(
                 segment = %segment.path(segment::WAL).display(),
                 "checksums are damaged; they are made anew from what is there"
             );
             *summed += 1;
-            return self.sum_up(segment, pace);
+            return self.sum_up(segment, Some(&sums), pace);
         };
         let step = |position, len| pace.before(position, len);
         let Compared { bad, unknown } = compare(&*segment.file, &sums, 0, &mark, step)?;
-        for range in &unknown {
-            self.sum_blocks(segment, &sums, range)?;
-        }
         if !unknown.is_empty() {
             let _syncing = self.syncing.lock();
-            sums.mark_again()?;
+            sums.confirm()?;
+        }
+        for range in &unknown {
+            self.sum_blocks(segment, &sums, range)?;
         }
         for range in bad {
             segment.mark_bad(&segment.frames().over(&range));
             // Not the last one of the active segment, which the writer still writes.
             let last =
                 if segment.is_sealed() { range.end.div_ceil(BLOCK) } else { range.end / BLOCK };
-            (range.start / BLOCK..last).for_each(|block| sums.put_bad(block));
+            let _syncing = self.syncing.lock();
+            sums.put_all_bad(range.start / BLOCK..last, segment.end())?;
         }
         Ok(())
     }
@@ -119,25 +126,28 @@ impl Log {
         }
         let settling =
             writer.settling.iter().find(|s| std::ptr::eq(&raw const *s.segment, segment));
-        if let Some(settling) = settling {
-            return Ok(settling.sums.clone());
+        if let Some(sums) = settling.and_then(|settling| settling.sums.clone()) {
+            return Ok(Some(sums));
         }
         drop(writer);
         let (path, base) = (segment.path(segment::SUM), segment.base_offset);
         let (disk, len) = (&*self.env.disk, segment.file.len()?);
-        let sums = Checksums::open(disk, &path, base, 0, len)?;
-        // What was sealed and flushed has a mark; without one, nothing says what its entries are worth.
-        let marked = |sums: &Checksums| !matches!(sums.marked(), Marked::Upto(mark) if mark.position < len.min(1));
-        Ok(sums.filter(marked).map(Arc::new))
+        Ok(Checksums::open(disk, &path, base, 0, len)?.map(Arc::new))
     }
 
-    /// Makes the checksums of a sealed segment anew.
-    fn sum_up(&self, segment: &Segment, pace: &mut Pace<'_>) -> io::Result<()> {
+    /// Makes the checksums of a sealed segment anew. `old` ones have lost their marks.
+    fn sum_up(
+        &self,
+        segment: &Segment,
+        old: Option<&Checksums>,
+        pace: &mut Pace<'_>,
+    ) -> io::Result<()> {
         if !segment.is_sealed() {
             // Without space for them. The next segment has some, and this one gets them when it is sealed.
             return Ok(());
         }
-        let found = survey(&segment.frames(), Vec::new())?;
+        let (old, bad) = believed(&*segment.file, old, segment.end())?;
+        let found = survey(&segment.frames(), bad)?;
         found.bad.iter().for_each(|bad| segment.mark_bad(bad));
         let build = Build {
             dir: &self.dir,
@@ -146,12 +156,13 @@ impl Log {
             end: segment.end(),
             next_offset: segment.next_offset(),
             bad: &found.bad,
+            old,
             segment_bytes: 0,
         };
         build_sums(&self.env, &build, |position, len| pace.before(position, len)).map(drop)
     }
 
-    /// Gives blocks whose checksum is gone the one of what they hold.
+    /// Gives blocks whose checksum is gone the one of what they hold, but for those in which frames are broken.
     fn sum_blocks(
         &self,
         segment: &Segment,
@@ -167,6 +178,10 @@ impl Log {
         let mut buf = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
         let read = segment.file.read_full_at(&mut buf, range.start)?;
         sums.extend(range.start, &buf[..read], &mut 0);
+        for at in segment.frames().broken(range) {
+            segment.meet_damage(at);
+            sums.put_bad(at / BLOCK);
+        }
         Ok(())
     }
 }

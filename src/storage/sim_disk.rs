@@ -33,6 +33,8 @@ const WORD: usize = size_of::<u64>();
 pub(crate) struct Faults {
     /// Bytes that writes may still take before the disk is full; `None` for no limit.
     pub(crate) space: Option<usize>,
+    /// These bytes of files whose path contains this cannot be read.
+    pub(crate) unreadable: Option<(&'static str, std::ops::Range<u64>)>,
     /// The next write takes only this many bytes.
     pub(crate) short_write: Option<usize>,
     /// Growing a mapped file whose path contains this says the disk is full.
@@ -41,6 +43,8 @@ pub(crate) struct Faults {
     pub(crate) no_reserve: bool,
     /// Creating a file whose path contains this says the disk is full.
     pub(crate) no_create: Option<&'static str>,
+    /// Renaming says the disk is full.
+    pub(crate) no_rename: bool,
     /// Cutting a file fails.
     pub(crate) no_set_len: bool,
     /// The next sync of a file fails, and what it should have written is lost, although memory holds it.
@@ -177,6 +181,9 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if self.faults.lock().no_rename {
+            return Err(full());
+        }
         let mut state = self.state.lock();
         if state.now.dirs.contains(from) {
             self.faults.lock().change_names()?;
@@ -263,6 +270,14 @@ impl File for SimFile {
     }
 
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
+        let unreadable = self.disk.faults.lock().unreadable.clone();
+        if let Some((path, bytes)) = unreadable
+            && self.path.to_string_lossy().contains(path)
+            && position < bytes.end
+            && position + buf.len() as u64 > bytes.start
+        {
+            return Err(rustix::io::Errno::IO.into());
+        }
         let mut inode = self.inode.lock();
         inode.absorb();
         let at = usize::try_from(position).unwrap().min(inode.bytes.len());

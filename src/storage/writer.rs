@@ -209,7 +209,7 @@ impl Log {
 
 impl Writer {
     /// Goes on at the end of the active segment.
-    pub(super) fn new(active: Active, segment_bytes: u64) -> Self {
+    pub(super) fn new(active: Active, settling: VecDeque<Settling>, segment_bytes: u64) -> Self {
         let Active { segment: active, sums, tail, next_offset, flushed, .. } = active;
         let position = active.end();
         Self {
@@ -222,8 +222,8 @@ impl Writer {
             entries: Vec::new(),
             reserved: position,
             flushed,
-            dir_dirty: flushed < position,
-            settling: VecDeque::new(),
+            dir_dirty: flushed < position || !settling.is_empty(),
+            settling,
             must_roll: false,
             torn: false,
             active: Arc::new(active),

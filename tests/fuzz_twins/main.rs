@@ -80,8 +80,18 @@ fn twin(name: &str, cases: u32) {
 }
 
 #[test]
+fn catalog() {
+    twin("catalog", 2000);
+}
+
+#[test]
 fn config() {
     twin("config", 1500);
+}
+
+#[test]
+fn connection() {
+    twin("connection", 4000);
 }
 
 #[test]

@@ -20,7 +20,9 @@ type Seeds = Vec<(String, Vec<u8>)>;
 /// The seeds of a target, by name.
 pub(super) fn of(target: &str) -> Seeds {
     match target {
+        "catalog" => catalog(),
         "config" => config(),
+        "connection" => connection(),
         "handshake" => handshake(),
         "index" => files_of("idx", 3),
         "recovery" => recovery(),
@@ -184,13 +186,7 @@ fn requests() -> Vec<(&'static str, Request)> {
     ]
 }
 
-fn handshake() -> Seeds {
-    let mut seeds = Vec::new();
-    for (name, request) in requests() {
-        let mut bytes = Vec::new();
-        request.write(&mut bytes);
-        seeds.push((format!("v1_0-{name}"), bytes));
-    }
+fn handshakes_1_1() -> Vec<(&'static str, Vec<u8>)> {
     let client = Client {
         name: Some("orders-service".to_owned()),
         software: Some("orders/2.1".to_owned()),
@@ -208,12 +204,25 @@ fn handshake() -> Seeds {
         ("consume-offset", consume(Start::Offset(77), None)),
         ("commit", Role::Commit { group: group() }),
     ];
-    for (name, role) in roles {
+    let written = roles.map(|(name, role)| {
         let mut handshake = Handshake::new(topic(), 2, role);
         handshake.token = Some(Token::new("secret").unwrap());
         handshake.client = client.clone();
         let mut bytes = Vec::new();
         handshake.write(&mut bytes).unwrap();
+        (name, bytes)
+    });
+    written.to_vec()
+}
+
+fn handshake() -> Seeds {
+    let mut seeds = Vec::new();
+    for (name, request) in requests() {
+        let mut bytes = Vec::new();
+        request.write(&mut bytes);
+        seeds.push((format!("v1_0-{name}"), bytes));
+    }
+    for (name, bytes) in handshakes_1_1() {
         seeds.push((format!("v1_1-{name}"), bytes));
     }
     let mut bytes = Vec::new();
@@ -226,6 +235,59 @@ fn handshake() -> Seeds {
     FrameBuilder::new(7).key(b"k").offset(3).write(b"hello", &mut bytes).unwrap();
     seeds.push(("frame".to_owned(), bytes));
     seeds
+}
+
+/// A byte for the limits and the number of cuts, the cuts, then what a peer sends.
+fn connection() -> Seeds {
+    let frame = |payload: &[u8], count| {
+        let mut bytes = Vec::new();
+        FrameBuilder::new(7).key(b"k").record_count(count).write(payload, &mut bytes).unwrap();
+        bytes
+    };
+    let frames = [frame(b"one", 1), frame(b"", 0), frame(b"three", 3)].concat();
+    let too_large = [frame(b"good", 1), frame(&[b'x'; 101], 1)].concat();
+    let commits: Vec<u8> = (0..5).flat_map(|n| wire::u64_bytes(n * 7)).chain([1, 2, 3]).collect();
+    let v1_0 = requests().into_iter().map(|(name, request)| {
+        let mut bytes = Vec::new();
+        request.write(&mut bytes);
+        (format!("v1_0-{name}"), bytes)
+    });
+    let v1_1 = handshakes_1_1().into_iter().map(|(name, bytes)| (format!("v1_1-{name}"), bytes));
+    let mut seeds = Vec::new();
+    for (name, hello) in v1_0.chain(v1_1) {
+        let follows = if name.ends_with("commit") { &commits } else { &frames };
+        let whole = [&hello[..], &follows[..]].concat();
+        seeds.push((name.clone(), [&[0][..], &whole].concat()));
+        seeds.push((format!("{name}-cut"), [&[0x31, 0, 3, 0, 20, 0, 50][..], &whole].concat()));
+        if name.ends_with("produce") {
+            seeds.push((format!("{name}-bad"), [&[0][..], &hello, &too_large].concat()));
+        }
+    }
+    seeds
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The catalog.
+
+fn catalog() -> Seeds {
+    let of = |topics: &str| format!("{{\"version\": 1, \"topics\": [{topics}]}}");
+    let orders = "{\"name\": \"orders\", \"partitions\": 4, \"durability\": \"always\", \
+                  \"retention_hours\": null, \"retention_mb\": 100}";
+    let events = "{\"name\": \"events\", \"partitions\": 1, \"retention_hours\": 24}";
+    named([
+        ("empty", of("")),
+        ("one", of(orders)),
+        ("two", of(&format!("{orders}, {events}"))),
+        ("twice", of(&format!("{orders}, {orders}"))),
+        ("too-many", of("{\"name\": \"a\", \"partitions\": 10001}")),
+        ("none", of("{\"name\": \"a\", \"partitions\": 0}")),
+        ("without", of("{\"name\": \"a\"}")),
+        ("reserved", of("{\"name\": \"__a\", \"partitions\": 1}")),
+        ("path", of("{\"name\": \"../a\", \"partitions\": 1}")),
+        ("unknown-key", of("{\"name\": \"a\", \"partitions\": 1, \"color\": \"red\"}")),
+        ("version", "{\"version\": 2, \"topics\": []}".to_owned()),
+        ("deep", format!("{{\"version\": 1, \"topics\": {}", "[".repeat(1200))),
+    ])
 }
 
 // ---------------------------------------------------------------------------------------------------------------

@@ -77,6 +77,29 @@ pub fn listing(dir: &Path) -> Vec<String> {
     names
 }
 
+/// The files of a directory whose names are `wanted`, with their bytes, while a broker works in it: a file may be renamed
+/// after it was listed. So all is done again until what was listed was read and is what is listed afterwards. A file
+/// that is still listed must be there.
+pub fn files_in_use(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
+    let names = || -> Vec<String> { listing(dir).into_iter().filter(|n| wanted(n)).collect() };
+    wait_for("a directory to stay the same while it is read", || {
+        let before = names();
+        let mut files = Vec::new();
+        let mut gone = Vec::new();
+        for name in &before {
+            match std::fs::read(dir.join(name)) {
+                Ok(bytes) => files.push((name.clone(), bytes)),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => gone.push(name),
+                Err(error) => panic!("{name}: {error}"),
+            }
+        }
+        let after = names();
+        let listed = gone.iter().find(|name| after.contains(name));
+        assert_eq!(listed, None, "listed and not there, in {}", dir.display());
+        (before == after).then_some(files)
+    })
+}
+
 /// Copies a directory and everything below it.
 pub fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();

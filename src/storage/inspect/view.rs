@@ -6,15 +6,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::layout::Files;
-use super::read_only::Forgiving;
 use super::report::{Finding, Kind, State};
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
-use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Marked};
+use crate::storage::checksums::{BLOCK, Checksums, Mark, Marked};
 use crate::storage::damage::Frames;
 use crate::storage::disk::{Disk, File, Open};
+use crate::storage::forgiving::Forgiving;
 use crate::storage::index::OffsetIndex;
-use crate::storage::recovery::{coverage, survey};
+use crate::storage::recovery::{coverage, lost_mark, survey};
 use crate::storage::walk::{Offsets, Step, Walk};
 
 /// What is behind the end of a segment that was judged.
@@ -87,7 +87,7 @@ impl View {
         };
         view.read_marks(live)?;
         match (files.state, view.flushed) {
-            (State::Sealed, Some(mark)) => view.sealed(&mark),
+            (State::Sealed, Some(mark)) => view.sealed(&mark)?,
             (State::Sealed, None) => view.trust_entries(),
             (State::Active | State::Provisional, Some(mark)) if live || len < mark.position => {
                 view.flushed_part(&mark);
@@ -125,12 +125,23 @@ impl View {
         Ok(())
     }
 
-    fn sealed(&mut self, mark: &Mark) {
+    fn sealed(&mut self, mark: &Mark) -> io::Result<()> {
+        let lost = self.sums.as_ref().map_or(Ok(None), |sums| {
+            lost_mark(&*self.walked, sums, mark, self.len, self.next_offset)
+        })?;
+        if lost.is_some() {
+            let message = "the last mark is gone; the entries speak for the rest";
+            let found = Finding::derived(Kind::ChecksumsDamaged, &self.files.sum, message);
+            self.findings.push(found);
+            self.flushed = lost;
+        }
+        let mark = lost.as_ref().unwrap_or(mark);
         self.next_offset = self.next_offset.min(mark.next_offset);
         self.upto(mark);
         if self.len > mark.position {
             self.behind = Behind::Surplus(mark.position..self.len);
         }
+        Ok(())
     }
 
     /// Beside a broker, and where the file is too short: what was flushed, and nothing else.
@@ -192,14 +203,8 @@ impl View {
 
     /// No mark counts. Each entry has a check of its own: those that are whole are believed.
     fn trust_entries(&mut self) {
-        let Some(sums) = &self.sums else { return };
-        let rest = self.end % BLOCK;
-        self.checked.position = self.end;
-        if rest != 0 {
-            match sums.entry(self.end / BLOCK) {
-                Entry::Sum { crc, len, .. } if len == rest => self.checked.partial = crc,
-                _ => self.checked.position -= rest,
-            }
+        if let Some(sums) = &self.sums {
+            self.checked = sums.mark_of_entries(self.end, self.checked.next_offset);
         }
     }
 }

@@ -2,17 +2,21 @@
 
 use std::io;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::{
     Active, Build, Checksums, File, Frames, Mark, Marked, OffsetIndex, Offsets, Open, Recovery,
-    Step, Survey, Walk, bad_blocks, build_sums, index_agrees, mark_found, mark_known, partial,
-    segment, survey,
+    Step, Survey, Walk, bad_blocks, believed, build_sums, index_agrees, mark_found, mark_known,
+    partial, segment, survey,
 };
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
 use crate::storage::checksums::{BLOCK, Entry};
+use crate::storage::compare::is_medium_error;
 use crate::storage::crc;
+use crate::storage::error::is_full;
+use crate::storage::forgiving::Forgiving;
 use crate::storage::index::{IndexEntry, IndexPolicy};
 
 /// How far the bytes behind the last flush are those that were written.
@@ -23,16 +27,18 @@ pub(in crate::storage) struct Coverage {
 }
 
 impl Recovery<'_> {
-    /// Opens the segment that is appended to; begins it if it is not there.
-    pub(super) fn active(&self, base: Offset) -> io::Result<Active> {
-        let wal = self.path(base, segment::WAL);
+    /// Opens the segment that is appended to, under one of the names that it may have; begins it if it is not there.
+    pub(super) fn active(&self, base: Offset, extension: &str) -> io::Result<Active> {
+        let wal = self.path(base, extension);
         let file = match self.env.disk.open(&wal, Open::Existing) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.begin(base),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return self.begin(base, &wal);
+            }
             file => file?,
         };
         let len = file.len()?;
         let Some(sums) = self.open_sums(base, len)? else {
-            return self.adopt(base, file, len);
+            return self.adopt(base, file, len, None);
         };
         match sums.marked() {
             Marked::Upto(mark) => self.resume(base, file, len, sums, mark),
@@ -41,19 +47,19 @@ impl Recovery<'_> {
                     segment = %wal.display(),
                     "checksums are damaged; they are made anew from what is there"
                 );
-                self.adopt(base, file, len)
+                self.adopt(base, file, len, Some(&sums))
             }
         }
     }
 
     /// A new segment. Its checksums are there before it is: a log without is somebody else's.
-    fn begin(&self, base: Offset) -> io::Result<Active> {
+    fn begin(&self, base: Offset, wal: &Path) -> io::Result<Active> {
         let disk = &*self.env.disk;
         let (path, now_ns) = (self.path(base, segment::SUM), self.env.clock.now_ns());
         let sums = Checksums::create(disk, &path, base, now_ns, self.options.segment_bytes);
         let sums = space_or(sums.and_then(|sums| sums.sync().map(|()| sums)))?;
         disk.sync_dir(self.dir)?;
-        let file = disk.open(&self.path(base, segment::WAL), Open::Create)?;
+        let file = disk.open(wal, Open::Create)?;
         let idx = self.path(base, segment::IDX);
         disk.open(&idx, Open::Truncate)?;
         let index = OffsetIndex::open_active(disk, &idx, 0, self.options.segment_bytes)?;
@@ -75,14 +81,10 @@ impl Recovery<'_> {
         if len < mark.position {
             return self.lost(base, file, len, sums, mark);
         }
-        let mut durable = true;
-        if len > mark.position {
-            // What an earlier process was told to be written, and was not, is not read from memory now.
-            durable = file.sync_data().is_ok();
-            file.forget(mark.position / BLOCK * BLOCK, len);
-        }
         sums.drop_other_marks(&mark);
-        let covered = if durable { coverage(&*file, &sums, &mark, len)? } else { only(&mark) };
+        let covered = self.behind(base, &*file, &sums, &mark, len)?;
+        let usable = covered.is_some();
+        let covered = covered.unwrap_or(Coverage { end: mark.position, rot: None });
         let mut walk =
             Walk::new(&*file, mark.position..covered.end, mark.next_offset, Offsets::Exact);
         let mut fresh = Vec::new();
@@ -90,24 +92,19 @@ impl Recovery<'_> {
             fresh.push(IndexEntry { offset: header.offset, position });
         }
         let (end, next_offset) = (walk.position(), walk.next_offset());
-        let tail = tail_of(&*file, end)?;
+        let walked = Forgiving(Arc::clone(&file));
+        let tail = tail_of(&walked, end)?;
         let rotten = covered.rot.as_ref().map(|rot| rot.start / BLOCK);
-        if end % BLOCK != 0 && rotten != Some(end / BLOCK) {
+        if usable && end % BLOCK != 0 && rotten != Some(end / BLOCK) {
             // Before the cut: a checksum of more than is there would cost what it covers at the next start.
             sums.put(end / BLOCK, tail, end % BLOCK);
         }
-        let whole = if !durable {
-            tracing::error!(
-                segment = %self.path(base, segment::WAL).display(),
-                "cannot be flushed; what was not flushed before is not served, and nothing is appended"
-            );
-            false
-        } else if end < len {
-            self.cut_tail(base, &*file, end..len, "not what was accepted, or not the whole of it")?
-        } else {
-            true
-        };
-        let (index, found) = self.active_index(base, &*file, &sums, &mark, end, &fresh)?;
+        let whole = usable
+            && (end == len || {
+                let why = "not what was accepted, or not the whole of it";
+                self.cut_tail(base, &*file, end..len, why)?
+            });
+        let (index, found) = self.active_index(base, &walked, &sums, &mark, end, &fresh)?;
         let segment = self.segment(base, file, index, end, next_offset, false);
         segment.date(sums.began_ns(), mark.at_ns);
         mark_found(&segment, Some(&sums), &found);
@@ -116,13 +113,47 @@ impl Recovery<'_> {
         if let Some(rot) = &covered.rot {
             segment.mark_bad(&segment.frames().over(rot));
             // Nothing more is written into a block whose bytes are not known.
-            sums.put_bad(rot.start / BLOCK);
+            sums.put_all_bad(std::iter::once(rot.start / BLOCK), end)?;
             let (at_ns, partial) = (self.env.clock.now_ns(), partial(end, tail));
             sums.sync_with(Mark { position: end, next_offset, at_ns, partial })?;
             flushed = end;
         }
         let (sums, rolls) = (Some(sums), covered.rot.is_some());
         Ok(Active { segment, sums, tail, next_offset, flushed, whole, rolls })
+    }
+
+    /// How far what is behind the mark is what was written; `None` if the disk does not take it, or does not give it.
+    fn behind(
+        &self,
+        base: Offset,
+        file: &dyn File,
+        sums: &Checksums,
+        mark: &Mark,
+        len: u64,
+    ) -> io::Result<Option<Coverage>> {
+        let tell = |error: &io::Error, why| {
+            let segment = self.path(base, segment::WAL);
+            tracing::error!(
+                segment = %segment.display(), %error,
+                "{why}; what was not flushed before is not served, and nothing is appended"
+            );
+        };
+        if len > mark.position {
+            // What an earlier process was told to be written, and was not, is not read from memory now.
+            let synced = file.sync_data();
+            file.forget(mark.position / BLOCK * BLOCK, len);
+            if let Err(error) = synced {
+                tell(&error, "cannot be flushed");
+                return Ok(None);
+            }
+        }
+        match coverage(file, sums, mark, len) {
+            Err(error) if is_medium_error(&error) => {
+                tell(&error, "cannot be read");
+                Ok(None)
+            }
+            covered => covered.map(Some),
+        }
     }
 
     /// The file is shorter than what was flushed of it: somebody has cut it. What is there is served, and the offsets of
@@ -140,10 +171,14 @@ impl Recovery<'_> {
             "the file is shorter than was flushed; records are lost"
         );
         let (no_index, next_offset) = (OffsetIndex::none(), mark.next_offset);
-        let frames = Frames { file: &*file, index: &no_index, base, end: len, next_offset };
-        let bad = bad_blocks(&*file, Some(&sums), Some(&mark))?;
-        // What is gone is bad as well: of that, the rest of the last block.
-        let bad: Vec<_> = bad.into_iter().filter(|bad| bad.end <= len).collect();
+        let walked = Forgiving(Arc::clone(&file));
+        let frames = Frames { file: &walked, index: &no_index, base, end: len, next_offset };
+        let mut bad = bad_blocks(&*file, Some(&sums), Some(&mark))?;
+        // What is gone is bad as well. What is there of the last block has no checksum.
+        for bad in &mut bad {
+            bad.end = bad.end.min(len / BLOCK * BLOCK);
+        }
+        bad.retain(|bad| !bad.is_empty());
         let found = survey(&frames, bad)?;
         let index = self.index_of(base, &found.entries, len)?;
         let segment = self.segment(base, file, index, len, found.next_offset, false);
@@ -158,11 +193,20 @@ impl Recovery<'_> {
         Ok(Active { segment, sums, tail: 0, next_offset, flushed, whole: true, rolls })
     }
 
-    /// Takes over a log without checksums. Bytes at its end that are no frames are cut; damage before good frames is kept.
-    fn adopt(&self, base: Offset, file: Arc<dyn File>, len: u64) -> io::Result<Active> {
+    /// Takes over a log without checksums, or with `old` ones that have lost their marks. Bytes at its end that are no
+    /// frames are cut; damage before good frames is kept.
+    fn adopt(
+        &self,
+        base: Offset,
+        file: Arc<dyn File>,
+        len: u64,
+        old: Option<&Checksums>,
+    ) -> io::Result<Active> {
         let (no_index, next_offset) = (OffsetIndex::none(), OFFSET_MAX);
-        let frames = Frames { file: &*file, index: &no_index, base, end: len, next_offset };
-        let mut found = survey(&frames, Vec::new())?;
+        let walked = Forgiving(Arc::clone(&file));
+        let frames = Frames { file: &walked, index: &no_index, base, end: len, next_offset };
+        let (old, bad) = believed(&*file, old, len)?;
+        let mut found = survey(&frames, bad)?;
         let mut end = len;
         let mut whole = true;
         if let Some(torn) = found.torn(len).cloned() {
@@ -178,6 +222,7 @@ impl Recovery<'_> {
             end,
             next_offset: found.next_offset,
             bad: &found.bad,
+            old,
             segment_bytes: self.options.segment_bytes,
         };
         let built = space_or(build_sums(self.env, &build, |_, _| Ok(())))?;
@@ -249,10 +294,6 @@ impl Recovery<'_> {
     }
 }
 
-fn only(mark: &Mark) -> Coverage {
-    Coverage { end: mark.position, rot: None }
-}
-
 /// How far the bytes behind a mark agree with their checksums.
 pub(in crate::storage) fn coverage(
     file: &dyn File,
@@ -262,7 +303,7 @@ pub(in crate::storage) fn coverage(
 ) -> io::Result<Coverage> {
     let mut buf = vec![0; usize::try_from(BLOCK).unwrap_or(usize::MAX)];
     let mut block = mark.position / BLOCK;
-    let mut covered = only(mark);
+    let mut covered = Coverage { end: mark.position, rot: None };
     let flushed = mark.position % BLOCK;
     if flushed > 0 {
         let bytes = read_block(file, &mut buf, block, len)?;
@@ -323,11 +364,15 @@ fn tail_of(file: &dyn File, end: u64) -> io::Result<u32> {
     Ok(partial(end, crc::of(bytes)))
 }
 
-/// `None` if the disk is full: what is derived is worth no failed start.
+/// `None` if the disk is full, or cannot be read: what is derived is worth no failed start.
 fn space_or<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
-        Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+        Err(error) if is_full(&error) => {
             tracing::warn!(%error, "no space for checksums; nothing is appended here until there is");
+            Ok(None)
+        }
+        Err(error) if is_medium_error(&error) => {
+            tracing::error!(%error, "no checksums: the log cannot be read; it goes on in a new segment");
             Ok(None)
         }
         result => result.map(Some),

@@ -10,15 +10,17 @@
 //! Segments with a provisional name follow on the last one if it ends where they begin: then nothing is missing between
 //! them. Otherwise a power cut has lost what was, and they are set aside.
 //!
-//! Reading order: this file, `active` and `sealed` (one segment each), `survey` (walking frames past damage), `sums`
-//! (making checksums anew), `torn` (cutting and keeping).
+//! Reading order: this file, `active` and `sealed` (one segment each), `provisional` (from one to the next), `survey`
+//! (walking frames past damage), `sums` (making checksums anew), `torn` (cutting and keeping).
 
 mod active;
+mod provisional;
 mod sealed;
 mod sums;
 mod survey;
 mod torn;
 
+use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -28,16 +30,18 @@ use super::checksums::{BLOCK, Checksums, Mark, Marked};
 use super::compare::compare;
 use super::damage::Frames;
 use super::disk::{File, Open};
-use super::error::OpenError;
+use super::error::{OpenError, is_full};
 use super::index::{self, COVERAGE_BYTES, IndexEntry, OffsetIndex};
 use super::log::{Environment, LogOptions};
 use super::replace;
 use super::segment::{self, Segment, SegmentParts};
 use super::walk::{Offsets, Step, Walk};
+use super::writer::Settling;
 use crate::model::Offset;
 
 pub(super) use active::coverage;
-pub(super) use sums::{Build, build as build_sums};
+pub(super) use sealed::lost_mark;
+pub(super) use sums::{Build, believed, build as build_sums};
 pub(super) use survey::{Survey, survey};
 pub(super) use torn::{TORN, keep};
 
@@ -46,6 +50,8 @@ pub(super) struct Recovered {
     /// Oldest first.
     pub(super) sealed: Vec<Arc<Segment>>,
     pub(super) active: Active,
+    /// The last of `sealed`, as many as are followed by a segment whose name is provisional, for want of space.
+    pub(super) settling: VecDeque<Settling>,
 }
 
 /// The last segment.
@@ -85,25 +91,23 @@ impl Recovery<'_> {
             let at = OpenError::at(self.path(base, segment::WAL));
             sealed.push(Arc::new(self.sealed(base, next).map_err(at)?));
         }
-        let mut active = self.active(last).map_err(OpenError::at(self.path(last, segment::WAL)))?;
+        let at = OpenError::at(self.path(last, segment::WAL));
+        let active = self.active(last, segment::WAL).map_err(at)?;
+        let mut log = Recovered { sealed, active, settling: VecDeque::new() };
         for base in self.bases(segment::PROVISIONAL).map_err(OpenError::at(&**self.dir))? {
             let at = OpenError::at(self.path(base, segment::PROVISIONAL));
-            if !active.whole {
+            if !log.active.whole {
                 // Left for the restart that has space.
                 break;
             }
-            if let Some(next) = self.follow(&active, base).map_err(at)? {
-                sealed.push(Arc::new(std::mem::replace(&mut active, next).segment));
-            }
+            self.follow(&mut log, base).map_err(at)?;
         }
-        if active.rolls && active.whole && active.next_offset > active.segment.base_offset {
-            let base = active.next_offset;
-            let next = self.active(base).map_err(OpenError::at(self.path(base, segment::WAL)))?;
-            active.segment.seal();
-            self.tell_gap(active.segment.base_offset, active.segment.next_offset(), base);
-            sealed.push(Arc::new(std::mem::replace(&mut active, next).segment));
+        let Active { rolls, whole, next_offset, .. } = log.active;
+        if rolls && whole && next_offset > log.active.segment.base_offset {
+            let at = OpenError::at(self.path(next_offset, segment::WAL));
+            self.roll(&mut log).map_err(at)?;
         }
-        Ok(Recovered { sealed, active })
+        Ok(log)
     }
 
     /// A segment was being replaced when the process ended, and that was decided.
@@ -141,32 +145,6 @@ impl Recovery<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Makes a provisional segment the one after `before`, if it is; sets it aside otherwise.
-    fn follow(&self, before: &Active, base: Offset) -> io::Result<Option<Active>> {
-        // A power cut can leave a file whose checksums it has taken: then nobody knows what is in it.
-        let is_next = base == before.next_offset && base != before.segment.base_offset;
-        if !is_next || self.open_sums(base, 0)?.is_none() {
-            self.set_aside(base)?;
-            return Ok(None);
-        }
-        before.segment.file.sync_data()?;
-        if let Some(sums) = before.sums.as_ref().filter(|_| !before.rolls) {
-            let (position, next_offset) = (before.segment.end(), before.next_offset);
-            let at_ns = self.env.clock.now_ns();
-            let partial = partial(position, before.tail);
-            sums.sync_with(Mark { position, next_offset, at_ns, partial })?;
-            before.segment.touch(at_ns);
-            sums.seal(position)?;
-        }
-        let wal = self.path(base, segment::WAL);
-        self.env.disk.sync_dir(self.dir)?;
-        self.env.disk.rename(&self.path(base, segment::PROVISIONAL), &wal)?;
-        self.env.disk.sync_dir(self.dir)?;
-        before.segment.seal();
-        before.segment.index.seal()?;
-        self.active(base).map(Some)
     }
 
     fn open_sums(&self, base: Offset, log_len: u64) -> io::Result<Option<Checksums>> {
@@ -215,7 +193,7 @@ impl Recovery<'_> {
     fn replace_index(&self, base: Offset, entries: &[IndexEntry]) -> io::Result<bool> {
         let idx = self.path(base, segment::IDX);
         match index::replace(&*self.env.disk, &idx, entries) {
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {
+            Err(error) if is_full(&error) => {
                 tracing::warn!(index = %idx.display(), %error, "no offset index; lookups walk the segment");
                 return Ok(false);
             }
@@ -251,7 +229,10 @@ fn mark_found(segment: &Segment, sums: Option<&Checksums>, found: &Survey) {
     found.bad.iter().for_each(|bad| segment.mark_bad(bad));
     if let Some(sums) = sums {
         let blocks = found.blocks.iter().flat_map(|bad| bad.start / BLOCK..bad.end.div_ceil(BLOCK));
-        blocks.for_each(|block| sums.put_bad(block));
+        if let Err(error) = sums.put_all_bad(blocks, segment.end()) {
+            let segment = segment.path(segment::SUM);
+            tracing::warn!(segment = %segment.display(), %error, "damage is not written down");
+        }
     }
 }
 

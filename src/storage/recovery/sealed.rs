@@ -5,10 +5,32 @@ use std::sync::Arc;
 
 use super::{
     Checksums, File, Frames, Mark, Marked, OffsetIndex, Open, Recovery, Segment, Survey,
-    bad_blocks, index, index_agrees, mark_found, mark_known, segment, survey,
+    bad_blocks, believed, coverage, index, index_agrees, mark_found, mark_known, segment, survey,
 };
 use crate::model::Offset;
+use crate::storage::compare::is_medium_error;
 use crate::storage::damage::BadRange;
+use crate::storage::forgiving::Forgiving;
+
+/// The mark of a sealed segment of `len` bytes that has lost it: an older one is left, and the entries behind that one speak
+/// for all the rest.
+pub(in crate::storage) fn lost_mark(
+    file: &dyn File,
+    sums: &Checksums,
+    older: &Mark,
+    len: u64,
+    next_offset: Offset,
+) -> io::Result<Option<Mark>> {
+    if older.position >= len {
+        return Ok(None);
+    }
+    let covered = match coverage(file, sums, older, len) {
+        Err(error) if is_medium_error(&error) => return Ok(None),
+        covered => covered?,
+    };
+    let whole = covered.end == len && covered.rot.is_none();
+    Ok(whole.then(|| Mark { at_ns: older.at_ns, ..sums.mark_of_entries(len, next_offset) }))
+}
 
 /// What the checksums say, if there are some, and where the next segment begins.
 struct Known<'a> {
@@ -24,11 +46,14 @@ impl Recovery<'_> {
         let file = self.env.disk.open(&self.path(base, segment::WAL), Open::Existing)?;
         let len = file.len()?;
         let sums = self.open_sums(base, len)?;
-        let mark = sums.as_ref().and_then(|sums| match sums.marked() {
-            Marked::Upto(mark) if mark.position > 0 || len == 0 => Some(mark),
+        let mark = match sums.as_ref().map(|sums| (sums, sums.marked())) {
+            Some((sums, Marked::Upto(mark))) => {
+                let latest = self.latest(base, &*file, sums, mark, len, next_base)?;
+                Some(latest).filter(|mark| mark.position > 0 || len == 0)
+            }
             // The checksums are made anew in the background.
-            Marked::Upto(_) | Marked::Damaged => None,
-        });
+            _ => None,
+        };
         let known = Known { sums: sums.as_ref(), mark: mark.as_ref(), next_base };
         let (segment, found) = self.sealed_frames(base, file, len, &known)?;
         mark_found(&segment, sums.as_ref(), &found);
@@ -42,6 +67,25 @@ impl Recovery<'_> {
         Ok(segment)
     }
 
+    /// The mark of the last flush, made anew if it is gone.
+    fn latest(
+        &self,
+        base: Offset,
+        file: &dyn File,
+        sums: &Checksums,
+        mark: Mark,
+        len: u64,
+        next_base: Offset,
+    ) -> io::Result<Mark> {
+        let Some(latest) = lost_mark(file, sums, &mark, len, next_base)? else { return Ok(mark) };
+        let segment = self.path(base, segment::SUM);
+        tracing::warn!(segment = %segment.display(), "the last mark of the checksums is gone; it is made anew");
+        if let Err(error) = sums.sync_with(latest) {
+            tracing::warn!(segment = %segment.display(), %error, "the mark is not written down");
+        }
+        Ok(latest)
+    }
+
     fn sealed_frames(
         &self,
         base: Offset,
@@ -51,8 +95,12 @@ impl Recovery<'_> {
     ) -> io::Result<(Segment, Survey)> {
         let next_base = known.next_base;
         let idx = self.path(base, segment::IDX);
-        if let Ok(index) = OffsetIndex::open_sealed(&*self.env.disk, &idx, len)
-            && let Some(next_offset) = index_agrees(&*file, &index, base, len)?
+        let walked = Forgiving(Arc::clone(&file));
+        // A segment has a mark before it is followed by another: without one, something is wrong.
+        let marked = known.mark.is_some() || known.sums.is_none();
+        if marked
+            && let Ok(index) = OffsetIndex::open_sealed(&*self.env.disk, &idx, len)
+            && let Some(next_offset) = index_agrees(&walked, &index, base, len)?
             && next_offset <= next_base
         {
             self.tell_gap(base, next_offset, next_base);
@@ -62,10 +110,13 @@ impl Recovery<'_> {
             ));
         }
         // Something is wrong: now every byte counts.
-        let bad = bad_blocks(&*file, known.sums, known.mark)?;
+        let bad = match (known.sums, known.mark) {
+            (sums @ Some(_), None) => believed(&*file, sums, len)?.1,
+            (sums, mark) => bad_blocks(&*file, sums, mark)?,
+        };
         let next_offset = known.mark.map_or(next_base, |mark| mark.next_offset).min(next_base);
         let no_index = OffsetIndex::none();
-        let frames = Frames { file: &*file, index: &no_index, base, end: len, next_offset };
+        let frames = Frames { file: &walked, index: &no_index, base, end: len, next_offset };
         let found = survey(&frames, bad)?;
         // A damaged segment comes here at every start; its index was made right at the first.
         let index = if index::holds(&*self.env.disk, &idx, &found.entries)

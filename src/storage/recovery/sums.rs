@@ -1,10 +1,12 @@
 //! Making the checksums of a segment anew, from its bytes.
 
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 
 use crate::model::Offset;
-use crate::storage::checksums::{BLOCK, Checksums, Mark};
+use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Marked};
+use crate::storage::compare::{Compared, compare};
 use crate::storage::damage::BadRange;
 use crate::storage::disk::File;
 use crate::storage::log::Environment;
@@ -19,6 +21,8 @@ pub(in crate::storage) struct Build<'a> {
     pub(in crate::storage) next_offset: Offset,
     /// What is no frame: the block where it begins is written down as bad.
     pub(in crate::storage) bad: &'a [BadRange],
+    /// Checksums of the same bytes that have lost their marks: what disagrees with them stays damaged.
+    pub(in crate::storage) old: Option<&'a Checksums>,
     pub(in crate::storage) segment_bytes: u64,
 }
 
@@ -51,6 +55,9 @@ pub(in crate::storage) fn build(
         sums.extend(at, buf, &mut tail);
         at += len;
     }
+    if let Some(old) = what.old {
+        (0..what.end.div_ceil(BLOCK)).for_each(|block| remember(old, &sums, block));
+    }
     for bad in what.bad {
         sums.put_bad(bad.positions.start / BLOCK);
     }
@@ -66,4 +73,31 @@ pub(in crate::storage) fn build(
     // Under its name for good: that is asked for its length.
     let sums = Checksums::open(disk, &path, what.base, what.segment_bytes, what.end)?;
     Ok((sums.ok_or(io::ErrorKind::NotFound)?, tail))
+}
+
+/// Keeps the old checksum of a block that is not what it was.
+fn remember(old: &Checksums, new: &Checksums, block: u64) {
+    if let (Entry::Sum { crc: was, len: covers, bad }, Entry::Sum { crc, len, .. }) =
+        (old.entry(block), new.entry(block))
+        && covers == len
+        && (bad || was != crc)
+    {
+        new.put(block, was, len);
+        new.put_bad(block);
+    }
+}
+
+/// Checksums that have lost their marks, and the blocks that are not what they were by them. An entry does not say of which
+/// log it is: where a mark is broken, they count if some of them are right.
+pub(in crate::storage) fn believed<'a>(
+    file: &dyn File,
+    sums: Option<&'a Checksums>,
+    end: u64,
+) -> io::Result<(Option<&'a Checksums>, Vec<Range<u64>>)> {
+    let Some(sums) = sums else { return Ok((None, Vec::new())) };
+    let mark = sums.mark_of_entries(end, 0);
+    let Compared { bad, unknown } = compare(file, sums, 0, &mark, |_, _| Ok(()))?;
+    let wrong: u64 = bad.iter().chain(&unknown).map(|range| range.end - range.start).sum();
+    let sound = matches!(sums.marked(), Marked::Upto(_)) || wrong < mark.position;
+    if sound { Ok((Some(sums), bad)) } else { Ok((None, Vec::new())) }
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 use super::{File, Open, Recovery, segment};
 use crate::model::Offset;
 use crate::storage::disk::{Disk, copy_range};
+use crate::storage::error::is_full;
 
 /// What is cut from the end of a log.
 pub(in crate::storage) const TORN: &str = "torn";
@@ -28,7 +29,7 @@ impl Recovery<'_> {
         let path = self.dir.join(&kept);
         if let Err(error) = keep(disk, file, torn.clone(), &path) {
             disk.remove_file(&path)?;
-            if error.kind() != io::ErrorKind::StorageFull {
+            if !is_full(&error) {
                 return Err(error);
             }
             tracing::error!(
@@ -48,19 +49,29 @@ impl Recovery<'_> {
         Ok(true)
     }
 
-    /// Keeps a provisional segment under a name that is no segment's.
-    pub(super) fn set_aside(&self, base: Offset) -> io::Result<()> {
+    /// Keeps a provisional segment under a name that is no segment's. `false` if there is no space for that name: then
+    /// it is left as it is, and must not be written over.
+    pub(super) fn set_aside(&self, base: Offset) -> io::Result<bool> {
         let path = self.path(base, segment::PROVISIONAL);
         let bytes = self.env.disk.open(&path, Open::Existing)?.len()?;
         let kept = unused_name(&*self.env.disk, self.dir, base, TORN)?;
-        self.env.disk.rename(&path, &self.dir.join(&kept))?;
+        match self.env.disk.rename(&path, &self.dir.join(&kept)) {
+            Err(error) if is_full(&error) => {
+                tracing::error!(
+                    segment = %path.display(), %error,
+                    "no space to set a segment aside; the partition is read-only until a restart with some"
+                );
+                return Ok(false);
+            }
+            result => result?,
+        }
         self.env.disk.sync_dir(self.dir)?;
         self.env.metrics.torn_bytes.add(bytes);
         tracing::warn!(
             dir = %self.dir.display(), segment = base, bytes, kept,
             "segment set aside: records between it and the end of the log are lost"
         );
-        Ok(())
+        Ok(true)
     }
 }
 

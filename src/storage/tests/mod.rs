@@ -4,6 +4,7 @@ mod backup;
 mod checksums;
 mod crash;
 mod dir_lock;
+mod double;
 mod faults;
 mod index;
 mod inspect;

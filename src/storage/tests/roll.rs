@@ -109,6 +109,68 @@ fn a_provisional_segment_behind_a_hole_is_set_aside() {
     assert_log_is(&open(&disk.kill(), 300).log, &bytes);
 }
 
+/// A directory that is full takes no name that needs a block. A start does without, and the flusher makes up for it.
+#[test]
+fn segments_get_their_names_when_there_is_space_again() {
+    for durability in [Durability::Interval, Durability::Always] {
+        let options = LogOptions { durability, ..options(300) };
+        let disk = SimDisk::default();
+        let Opened { log, .. } = open(&disk, 300);
+        let mut bytes: Vec<u8> =
+            (0..4u8).flat_map(|n| append(&log, record(&[n; 200])).unwrap()).collect();
+        let disk = disk.kill();
+        disk.faults(|faults| faults.no_rename = true);
+        let Opened { log, metrics } = open_with(&disk, Path::new(DIR), options);
+        assert_log_is(&log, &bytes);
+        for seed in 0..20 {
+            assert_log_is(&open(&disk.crash(&mut Seeded::new(seed)), 300).log, &bytes);
+        }
+        for n in 4..7u8 {
+            let stored = append(&log, record(&[n; 200])).unwrap();
+            assert!(matches!(log.flush(), Err(FlushError::Postponed(_))));
+            assert_eq!(log.flushed_offset(), 0, "not all of it has its name");
+            if durability == Durability::Interval {
+                bytes.extend(stored);
+            }
+            assert_log_is(&log, &bytes);
+            assert_eq!(log.scrub(&mut |_| true).unwrap().damaged, 0);
+        }
+        assert_eq!(names(&disk, ".wal"), [path(0, segment::WAL)]);
+        assert_eq!(names(&disk, ".new").len(), 6);
+        assert!(read_from(&open(&disk.kill(), 300).log, 0).0.starts_with(&bytes));
+
+        disk.faults(|faults| faults.no_rename = false);
+        log.flush().unwrap();
+        assert_eq!((names(&disk, ".wal").len(), names(&disk, ".new").len()), (7, 0));
+        assert_eq!((log.end_offset(), log.flushed_offset()), (7, 7));
+        let (all, end) = read_from(&log, 0);
+        assert!(end == End::Tail && all.starts_with(&bytes) && frames_of(&all).len() == 7);
+        for seed in 0..20 {
+            assert_log_is(&open(&disk.crash(&mut Seeded::new(seed)), 300).log, &all);
+        }
+        assert_eq!((metrics.torn_bytes.get(), metrics.segments_damaged.get()), (0, 0));
+    }
+}
+
+/// What does not follow on the log is kept, and not written over by the next segment of its name.
+#[test]
+fn a_segment_that_cannot_be_set_aside_makes_the_log_read_only() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 300);
+    let bytes = append(&log, record(&[1; 200])).unwrap();
+    append(&log, record(&[2; 200])).unwrap();
+    let lost = disk.read(&path(1, segment::PROVISIONAL)).unwrap();
+    let disk = disk.kill();
+    disk.put(&path(0, segment::WAL), &bytes[..100]);
+    disk.faults(|faults| faults.no_rename = true);
+    let Opened { log, .. } = open(&disk, 300);
+    assert!(matches!(append(&log, record(b"x")), Err(AppendError::ReadOnly)));
+    assert_eq!(disk.read(&path(1, segment::PROVISIONAL)), Some(lost.clone()));
+    disk.faults(|faults| faults.no_rename = false);
+    append(&open(&disk, 300).log, record(b"goes on")).unwrap();
+    assert_eq!(disk.read(&path(1, "torn-1")), Some(lost));
+}
+
 fn names(disk: &SimDisk, ending: &str) -> Vec<PathBuf> {
     let files = disk.files().into_iter();
     files.filter(|file| file.to_str().is_some_and(|name| name.ends_with(ending))).collect()

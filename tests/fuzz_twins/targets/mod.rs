@@ -9,7 +9,9 @@
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod catalog;
 pub mod config;
+pub mod connection;
 pub mod handshake;
 pub mod hurt;
 pub mod index;
@@ -26,7 +28,9 @@ pub type Target = fn(&[u8]);
 
 /// All targets by name.
 pub const ALL: &[(&str, Target)] = &[
+    ("catalog", catalog::run),
     ("config", config::run),
+    ("connection", connection::run),
     ("handshake", handshake::run),
     ("index", index::run),
     ("recovery", recovery::run),

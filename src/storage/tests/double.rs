@@ -1,0 +1,229 @@
+//! Damage to a log and to what stands beside it at once, and a disk that does not give what it was given.
+
+use super::super::inspect::Severity;
+use super::super::sim_disk::SimDisk;
+use super::*;
+
+const ONE: u64 = 1 << 20;
+const BLOCK: usize = 4096;
+/// Where the marks stand in a `.sum` file, and the entries of the blocks.
+const MARKS: [usize; 3] = [8 * 8, 16 * 8, 24 * 8];
+const ENTRIES: usize = 64 * 8;
+
+/// Records in one segment: of three blocks, the last one not whole. The first one was flushed before the others.
+fn three_blocks() -> (SimDisk, Vec<u8>) {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, ONE);
+    let mut bytes = append(&log, record(&[b'f'; 300])).unwrap();
+    log.flush().unwrap();
+    for n in 0..20u8 {
+        bytes.extend(append(&log, record(&[n; 500])).unwrap());
+    }
+    log.flush().unwrap();
+    (disk.kill(), bytes)
+}
+
+fn change(disk: &SimDisk, file: &Path, change: impl FnOnce(&mut Vec<u8>)) {
+    let mut bytes = disk.read(file).unwrap();
+    change(&mut bytes);
+    disk.put(file, &bytes);
+}
+
+/// The frame that holds a byte of the log.
+fn frame_at(bytes: &[u8], position: usize) -> (Offset, Offset, std::ops::Range<usize>) {
+    frames_of(bytes).into_iter().find(|frame| frame.2.contains(&position)).unwrap()
+}
+
+fn forget_mark(sums: &mut [u8], mark: usize) {
+    sums[mark..mark + 48].fill(0);
+}
+
+/// Offsets of the frames that are served, each just as it was.
+fn served(log: &Log, bytes: &[u8]) -> Vec<Offset> {
+    let frames = frames_of(bytes).into_iter();
+    let good = frames.filter(|(first, _, range)| {
+        let (found, _) = read_from(log, *first);
+        let same = found.get(..range.len()) == Some(&bytes[range.clone()]);
+        let other = Frames::new(&found).next().is_some_and(|(h, ..)| h.offset == *first);
+        assert!(same || !other, "offset {first} is what it was, or not served");
+        same
+    });
+    good.map(|frame| frame.0).collect()
+}
+
+/// Opens, compares, and does both again: nothing is cut, the frame with this offset is never served, and the next record
+/// gets the offset behind all that were written.
+fn assert_refused(disk: &SimDisk, bytes: &[u8], offset: Offset) {
+    let end = frames_of(bytes).last().unwrap().1;
+    let mut last = None;
+    for round in 0..3 {
+        let Opened { log, metrics } = open(disk, ONE);
+        if round > 0 {
+            assert!(!log.damage().is_empty(), "round {round}: remembered");
+        }
+        log.scrub(&mut |_| true).unwrap();
+        assert_eq!((metrics.torn_bytes.get(), log.next_offset()), (0, end), "round {round}");
+        let got = served(&log, bytes);
+        assert!(!got.contains(&offset), "round {round}");
+        assert!(last.is_none_or(|last| got == last), "round {round}: the same answers");
+        last = Some(got);
+        log.close().unwrap();
+    }
+}
+
+#[test]
+fn damage_is_remembered_where_its_checksum_is_gone() {
+    for entry in [0, 0x5a] {
+        let (disk, bytes) = three_blocks();
+        let at = bytes.len() - 10;
+        change(&disk, &path(0, "wal"), |wal| wal[at] ^= 1);
+        let number = ENTRIES + at / BLOCK * 8;
+        change(&disk, &path(0, "sum"), |sums| sums[number..number + 8].fill(entry));
+        assert_refused(&disk, &bytes, frame_at(&bytes, at).0);
+    }
+}
+
+/// The disk gives bytes one day that it did not give before: nobody knows whether they are the same.
+#[test]
+fn what_could_not_be_read_once_stays_refused() {
+    let (disk, bytes) = three_blocks();
+    let number = ENTRIES + 8;
+    change(&disk, &path(0, "sum"), |sums| sums[number] ^= 4);
+    let hit = frame_at(&bytes, BLOCK + 2000).0;
+    disk.faults(|faults| faults.unreadable = Some((".wal", 5000..6000)));
+    let Opened { log, .. } = open(&disk, ONE);
+    assert_eq!(log.scrub(&mut |_| true).unwrap().damaged, 1);
+    drop(log);
+    disk.faults(|faults| faults.unreadable = None);
+    assert_refused(&disk, &bytes, hit);
+}
+
+/// Nothing of what was flushed is cut, although the newest mark speaks for an entry that is damaged and is not confirmed.
+#[test]
+fn a_mark_counts_where_an_entry_is_damaged() {
+    let (disk, bytes) = three_blocks();
+    let last = frames_of(&bytes).pop().unwrap();
+    change(&disk, &path(0, "wal"), |wal| wal[last.2.start] ^= 0x40);
+    change(&disk, &path(0, "sum"), |sums| {
+        forget_mark(sums, MARKS[2]);
+        sums[ENTRIES + 3] ^= 1;
+    });
+    assert_refused(&disk, &bytes, last.0);
+}
+
+/// No mark is left: the entries that are right say that the others are of this log, too.
+#[test]
+fn entries_are_believed_without_marks() {
+    let (disk, bytes) = three_blocks();
+    change(&disk, &path(0, "wal"), |wal| wal[700] ^= 1);
+    change(&disk, &path(0, "sum"), |sums| MARKS.iter().for_each(|&mark| sums[mark] ^= 1));
+    assert_refused(&disk, &bytes, frame_at(&bytes, 700).0);
+}
+
+#[test]
+fn blocks_without_a_checksum_get_none_where_frames_are_broken() {
+    for entry in [0, 0x5a] {
+        let (disk, bytes) = three_blocks();
+        let hit = frame_at(&bytes, BLOCK + 2000);
+        change(&disk, &path(0, "wal"), |wal| wal[hit.2.start] ^= 0x40);
+        let number = ENTRIES + 8;
+        change(&disk, &path(0, "sum"), |sums| sums[number..number + 8].fill(entry));
+        assert_refused(&disk, &bytes, hit.0);
+    }
+}
+
+/// Of a log that somebody has cut, too, what is left is not served if it is damaged.
+#[test]
+fn damage_before_a_cut_is_found() {
+    let (disk, bytes) = three_blocks();
+    change(&disk, &path(0, "wal"), |wal| {
+        wal[700] ^= 1;
+        wal.truncate(6000);
+    });
+    let hit = frame_at(&bytes, 700).0;
+    let got = served(&open(&disk.kill(), ONE).log, &bytes);
+    assert!(!got.contains(&hit), "the start itself has looked: {got:?}");
+    assert_refused(&disk, &bytes, hit);
+}
+
+/// A sealed segment in two flushes, and one more.
+fn flushed_twice() -> (SimDisk, Vec<u8>) {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, SEGMENT);
+    let mut bytes = Vec::new();
+    for n in 0..80u8 {
+        bytes.extend(append(&log, record(&[n; 500])).unwrap());
+        if n == 30 {
+            log.flush().unwrap();
+        }
+    }
+    log.close().unwrap();
+    assert_eq!(bases(&disk).len(), 2);
+    (disk.kill(), bytes)
+}
+
+#[test]
+fn a_sealed_segment_outlives_its_newest_mark() {
+    let (pristine, bytes) = flushed_twice();
+    change(&pristine, &path(0, "sum"), |sums| {
+        forget_mark(sums, MARKS[1]);
+        forget_mark(sums, MARKS[2]);
+    });
+    let report = super::inspect::verify(&pristine);
+    assert_eq!(report.severity(), Some(Severity::Derived), "nothing of the log is: {report:?}");
+    let disk = pristine.kill();
+    for _ in 0..2 {
+        let Opened { log, metrics } = open(&disk, SEGMENT);
+        assert_log_is(&log, &bytes);
+        assert_eq!(log.scrub(&mut |_| true).unwrap().damaged, 0);
+        assert_eq!((metrics.segments_damaged.get(), metrics.checksums_rebuilt.get()), (0, 0));
+        log.close().unwrap();
+    }
+    // What its entries do not know is refused.
+    let disk = pristine.kill();
+    change(&disk, &path(0, "wal"), |wal| wal[25_000] ^= 1);
+    let Opened { log, .. } = open(&disk, SEGMENT);
+    let got = served(&log, &bytes);
+    assert!(!got.contains(&frame_at(&bytes, 25_000).0) && got.contains(&79), "{got:?}");
+}
+
+#[test]
+fn a_tail_that_cannot_be_read_makes_the_log_read_only() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, ONE);
+    let flushed = append(&log, record(&[1; 6000])).unwrap();
+    log.flush().unwrap();
+    let mut bytes = flushed.clone();
+    bytes.extend(append(&log, record(&[2; 6000])).unwrap());
+    let disk = disk.kill();
+    for unreadable in [6100..6200, 8000..13_000] {
+        disk.faults(|faults| faults.unreadable = Some((".wal", unreadable)));
+        let Opened { log, metrics } = open(&disk, ONE);
+        assert!(log.is_read_only());
+        assert!(matches!(append(&log, record(b"x")), Err(AppendError::ReadOnly)));
+        assert_eq!(log.next_offset(), 1);
+        assert_eq!(metrics.torn_bytes.get(), 0, "nothing is cut for it");
+    }
+    // Where only the tail is meant, what was flushed is served.
+    assert_log_is(&open(&disk, ONE).log, &flushed);
+    disk.faults(|faults| faults.unreadable = None);
+    let again = open(&disk, ONE);
+    assert!(!again.log.is_read_only());
+    assert_log_is(&again.log, &bytes);
+}
+
+#[test]
+fn a_sealed_segment_that_cannot_be_read_is_damage() {
+    let (disk, bytes) = flushed_twice();
+    for unreadable in [0..100, 20_000..21_000, 31_000..40_000] {
+        let disk = disk.kill();
+        let lost = frame_at(&bytes, usize::try_from(unreadable.start).unwrap()).0;
+        disk.faults(|faults| faults.unreadable = Some(("00000000000000000000.wal", unreadable)));
+        let Opened { log, .. } = open(&disk, SEGMENT);
+        assert_eq!(log.scrub(&mut |_| true).unwrap().damaged, 1);
+        let bad = log.damage();
+        assert!(bad.iter().any(|bad| bad.offsets.contains(&lost)), "{bad:?}");
+        assert_eq!(read_from(&log, bases(&disk)[1]).1, End::Tail);
+        append(&log, record(b"goes on")).unwrap();
+    }
+}
