@@ -345,7 +345,9 @@ impl Checksums {
     fn whole_mark(&self, slot: usize) -> Option<WholeMark> {
         let fields: [u64; MARK_WORDS] = std::array::from_fn(|n| self.get_word(slot + n));
         let [position, next_offset, at_ns, from, sums, check] = fields;
-        if check != u64::from(mark_check(self.base, &fields)) || from > position {
+        let right = check == u64::from(mark_check(self.base, &fields));
+        // No segment ends before it begins: that would have offsets given twice.
+        if !right || from > position || next_offset < self.base {
             return None;
         }
         let (partial, words) = (sums >> 32, sums & u64::from(u32::MAX));

@@ -80,12 +80,13 @@ impl Log {
         pace: &mut Pace<'_>,
         summed: &mut u64,
     ) -> io::Result<()> {
-        let Some(sums) = self.sums_of(segment)?.filter(|sums| sums.is_whole()) else {
+        let Some((sums, in_use)) = self.sums_of(segment)?.filter(|(sums, _)| sums.is_whole())
+        else {
             *summed += 1;
             return self.sum_up(segment, None, pace);
         };
         // What was sealed and flushed has a mark.
-        let unmarked = |mark: &Mark| segment.is_sealed() && mark.position < segment.end().min(1);
+        let unmarked = |mark: &Mark| !in_use && mark.position < segment.end().min(1);
         let mark = match sums.marked() {
             Marked::Upto(mark) => Some(mark).filter(|mark| !unmarked(mark)),
             Marked::Damaged => None,
@@ -118,21 +119,22 @@ impl Log {
         Ok(())
     }
 
-    /// The checksums in use, or those on the disk; `None` if there are none.
-    fn sums_of(&self, segment: &Segment) -> io::Result<Option<Arc<Checksums>>> {
+    /// The checksums in use, or those on the disk, and whether they are in use: a flush comes to them. `None` if there are
+    /// none.
+    fn sums_of(&self, segment: &Segment) -> io::Result<Option<(Arc<Checksums>, bool)>> {
         let writer = self.writer.lock();
         if std::ptr::eq(&raw const *writer.active, segment) {
-            return Ok(writer.sums.clone());
+            return Ok(writer.sums.clone().map(|sums| (sums, true)));
         }
         let settling =
             writer.settling.iter().find(|s| std::ptr::eq(&raw const *s.segment, segment));
         if let Some(sums) = settling.and_then(|settling| settling.sums.clone()) {
-            return Ok(Some(sums));
+            return Ok(Some((sums, true)));
         }
         drop(writer);
         let (path, base) = (segment.path(segment::SUM), segment.base_offset);
         let (disk, len) = (&*self.env.disk, segment.file.len()?);
-        Ok(Checksums::open(disk, &path, base, 0, len)?.map(Arc::new))
+        Ok(Checksums::open(disk, &path, base, 0, len)?.map(|sums| (Arc::new(sums), false)))
     }
 
     /// Makes the checksums of a sealed segment anew. `old` ones have lost their marks.
