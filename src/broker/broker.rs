@@ -20,7 +20,8 @@ use super::space::Space;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
 use crate::storage::{
-    self, Clock, Disk, Environment, GradualClock, LogOptions, OpenError, Retention, Scrubbed,
+    self, Cleanup, Clock, Disk, Environment, GradualClock, LogOptions, OpenError, Retention,
+    Scrubbed,
 };
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
@@ -88,6 +89,7 @@ impl Broker {
                     age_ns: retention::age_ns(storage.retention_hours),
                     bytes: retention::bytes(storage.retention_mb),
                 },
+                cleanup: Cleanup::Delete,
             },
             env: Environment { disk, clock: time, metrics },
             shared: Arc::clone(&shared),

@@ -12,8 +12,9 @@ use super::error::{BrokerError, PartitionError};
 use super::options::{Options, TopicOptions};
 use super::partition::{Partition, Shared};
 use super::retention::{age_ns, bytes};
+use crate::model::limits::{MIB, OFFSETS_SEGMENT_MB_MAX};
 use crate::model::{PartitionId, TopicName, TopicPartition};
-use crate::storage::{Durability, Environment, Log, LogOptions, OpenError, Retention};
+use crate::storage::{Cleanup, Durability, Environment, Log, LogOptions, OpenError, Retention};
 
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -150,8 +151,13 @@ impl Opener {
         } else {
             declared.unwrap_or(self.log_options.durability)
         };
-        let retention = if name.is_reserved() {
-            // The newest entry of each key counts, whatever its age.
+        let cleanup = if name.is_reserved() {
+            Cleanup::Compact
+        } else {
+            topic.and_then(|topic| topic.cleanup).unwrap_or(self.log_options.cleanup)
+        };
+        let retention = if !cleanup.deletes() {
+            // The newest frame of each key counts, whatever its age.
             Retention::default()
         } else {
             let default = self.log_options.retention;
@@ -162,7 +168,9 @@ impl Opener {
                 bytes: mb.map_or(default.bytes, bytes),
             }
         };
-        LogOptions { durability, retention, ..self.log_options }
+        let most = if name.is_reserved() { OFFSETS_SEGMENT_MB_MAX * MIB } else { u64::MAX };
+        let segment_bytes = self.log_options.segment_bytes.min(most);
+        LogOptions { segment_bytes, durability, retention, cleanup, ..self.log_options }
     }
 
     /// The topic of the committed offsets, created if it is missing.

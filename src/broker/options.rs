@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::{TopicName, limits};
-use crate::storage::Durability;
+use crate::storage::{Cleanup, Durability};
 
 /// Section `topics` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,12 +46,22 @@ pub struct TopicOptions {
     /// Of each partition so much is kept at least, in MiB; 0 for no limit by size.
     #[serde(default)]
     pub retention_mb: Option<u32>,
+    /// Whether segments are deleted by age and size, or superseded frames taken out, or both.
+    #[serde(default)]
+    pub cleanup: Option<Cleanup>,
 }
 
 impl TopicOptions {
     /// A topic about which nothing but its name is said.
     pub fn named(name: TopicName) -> Self {
-        Self { name, partitions: None, durability: None, retention_hours: None, retention_mb: None }
+        Self {
+            name,
+            partitions: None,
+            durability: None,
+            retention_hours: None,
+            retention_mb: None,
+            cleanup: None,
+        }
     }
 }
 

@@ -16,8 +16,8 @@ use crate::metrics::Metrics;
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
 use crate::storage::{
-    self, Appended, Cursor, Deleted, Durability, Fetch, FlushError, LocateError, Log, Moved,
-    Scrubbed, SegmentSize,
+    self, Appended, Cleanup, Compacted, CompactionRules, Cursor, Deleted, Durability, Fetch,
+    FlushError, LocateError, Log, Moved, Scrubbed, SegmentSize,
 };
 
 /// What all partitions of a broker share.
@@ -265,6 +265,24 @@ impl Partition {
             let _ = self.flush_now();
         }
         self.log.delete_due()
+    }
+
+    /// How what is not kept goes.
+    pub(super) fn cleanup(&self) -> Cleanup {
+        self.log.cleanup()
+    }
+
+    /// Takes superseded frames out, if that is due; see [`Log::compact`]. Blocks for the disk.
+    pub(super) fn compact(
+        &self,
+        rules: &CompactionRules,
+        pause: &mut dyn FnMut(u64) -> bool,
+    ) -> io::Result<Compacted> {
+        if self.log.seal_lagging(rules) {
+            // What it is compacted after. A failure is counted, and stops appends, not this.
+            let _ = self.flush_now();
+        }
+        self.log.compact(rules, pause)
     }
 
     /// The sizes of its segments, oldest first; see [`Log::sizes`].

@@ -26,7 +26,7 @@ impl Log {
             if cursor.position < end {
                 return self.offset_before(cursor, end);
             }
-            if !sealed || !self.next_segment(cursor) {
+            if !sealed || !self.next_segment(cursor)? {
                 return Ok(next_offset);
             }
         }
@@ -85,14 +85,17 @@ impl Cursor {
         (self.position == end).then_some(next_offset)
     }
 
-    /// Bytes to a place further on; 0 at or behind it, `None` if it is in a later segment.
+    /// Bytes to a place further on; 0 at or behind it, `None` if it is in a later segment. Where compaction has put another
+    /// segment in the place's, that one's end is the place.
     pub fn distance_to(&self, place: &Self) -> Option<u64> {
-        use std::cmp::Ordering::{Equal, Greater, Less};
-        match place.segment.base_offset.cmp(&self.segment.base_offset) {
-            Equal => Some(place.position.saturating_sub(self.position)),
-            Less => Some(0),
-            Greater => None,
+        if Arc::ptr_eq(&self.segment, &place.segment) {
+            return Some(place.position.saturating_sub(self.position));
         }
+        if self.segment.base_offset > place.segment.base_offset {
+            return Some(0);
+        }
+        let (end, next_offset) = self.segment.shown();
+        (next_offset > place.segment.base_offset).then(|| end.saturating_sub(self.position))
     }
 
     /// Where the reader goes on that was moved past damaged records since it was last asked. Between two frames, which is

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::checksums::{BLOCK, Checksums, Marked};
+use super::checksums::{BLOCK, Checksums, Mark, Marked};
 use super::compare::{Compared, compare};
 use super::log::Log;
 use super::recovery::{Build, build_sums, survey};
@@ -58,8 +58,7 @@ impl Log {
     pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> io::Result<Scrubbed> {
         let mut total = Scrubbed::default();
         let segments = self.segments.read().clone();
-        // One that is deleted meanwhile has no checksums any more, and needs none.
-        for segment in segments.into_iter().filter(|segment| !segment.is_deleted()) {
+        for segment in segments {
             let mut pace = Pace { segment: &segment, pause, bytes: 0, cold: None };
             let result = self.scrub_segment(&segment, &mut pace, &mut total.summed);
             pace.forget();
@@ -76,6 +75,11 @@ impl Log {
         pace: &mut Pace<'_>,
         summed: &mut u64,
     ) -> io::Result<()> {
+        let _scrubbing = self.scrubbing.lock();
+        if segment.is_deleted() || self.unfinished.lock().replacement.is_some() {
+            // It has no checksums any more, and needs none; or nobody knows which it has.
+            return Ok(());
+        }
         let Some(sums) = self.sums_of(segment)?.filter(|sums| sums.is_whole()) else {
             *summed += 1;
             return self.sum_up(segment, pace);
@@ -105,6 +109,36 @@ impl Log {
             (range.start / BLOCK..last).for_each(|block| sums.put_bad(block));
         }
         Ok(())
+    }
+
+    /// The checksums of a sealed segment, and how far it was flushed: whole. Makes them anew if there are none to be
+    /// believed.
+    pub(super) fn sums_for_compaction(
+        &self,
+        segment: &Segment,
+        pause: &mut dyn FnMut(u64) -> bool,
+    ) -> io::Result<(Checksums, Mark)> {
+        let (path, base) = (segment.path(segment::SUM), segment.base_offset);
+        let open = || -> io::Result<Option<(Checksums, Mark)>> {
+            let sums = Checksums::open(&*self.env.disk, &path, base, 0, segment.end())?;
+            Ok(sums.and_then(|sums| match sums.marked() {
+                Marked::Upto(mark) if mark.position > 0 || segment.end() == 0 => Some((sums, mark)),
+                Marked::Upto(_) | Marked::Damaged => None,
+            }))
+        };
+        let mut found = open()?;
+        if found.is_none() && !segment.is_deleted() {
+            let _scrubbing = self.scrubbing.lock();
+            let mut pace = Pace { segment, pause, bytes: 0, cold: None };
+            let summed = self.sum_up(segment, &mut pace);
+            pace.forget();
+            summed?;
+            found = open()?;
+        }
+        found.filter(|(_, mark)| mark.position == segment.end()).ok_or_else(|| {
+            let what = "the segment has another length than was flushed, or no checksums";
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()))
+        })
     }
 
     /// The checksums in use, or those on the disk; `None` if there are none.
@@ -143,6 +177,7 @@ impl Log {
             next_offset: segment.next_offset(),
             bad: &found.bad,
             segment_bytes: 0,
+            note: segment.note(),
         };
         build_sums(&self.env, &build, |position, len| pace.before(position, len)).map(drop)
     }

@@ -82,6 +82,8 @@ impl Recovery<'_> {
             file.forget(mark.position / BLOCK * BLOCK, len);
         }
         sums.drop_other_marks(&mark);
+        // What is appended from here on is not compacted.
+        sums.set_note(None);
         let covered = if durable { coverage(&*file, &sums, &mark, len)? } else { only(&mark) };
         let mut walk =
             Walk::new(&*file, mark.position..covered.end, mark.next_offset, Offsets::Exact);
@@ -179,6 +181,7 @@ impl Recovery<'_> {
             next_offset: found.next_offset,
             bad: &found.bad,
             segment_bytes: self.options.segment_bytes,
+            note: None,
         };
         let built = space_or(build_sums(self.env, &build, |_, _| Ok(())))?;
         let (sums, tail) = built.map_or((None, 0), |(sums, tail)| (Some(sums), tail));

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::model::Offset;
-use crate::storage::checksums::{BLOCK, Checksums, Mark};
+use crate::storage::checksums::{BLOCK, Checksums, Mark, Note};
 use crate::storage::damage::BadRange;
 use crate::storage::disk::File;
 use crate::storage::log::Environment;
@@ -20,6 +20,8 @@ pub(in crate::storage) struct Build<'a> {
     /// What is no frame: the block where it begins is written down as bad.
     pub(in crate::storage) bad: &'a [BadRange],
     pub(in crate::storage) segment_bytes: u64,
+    /// What compaction has done to it.
+    pub(in crate::storage) note: Option<Note>,
 }
 
 /// Writes the checksums beside the old ones and puts them in their place, durably. Returns them with the checksum of the
@@ -54,6 +56,7 @@ pub(in crate::storage) fn build(
     for bad in what.bad {
         sums.put_bad(bad.positions.start / BLOCK);
     }
+    sums.set_note(what.note);
     let (position, next_offset) = (what.end, what.next_offset);
     let partial = super::partial(position, tail);
     sums.sync_with(Mark { position, next_offset, at_ns, partial })?;

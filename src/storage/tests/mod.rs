@@ -2,6 +2,7 @@
 
 mod backup;
 mod checksums;
+mod compaction;
 mod crash;
 mod dir_lock;
 mod faults;
@@ -21,8 +22,8 @@ use std::sync::Arc;
 
 use super::sim_disk::SimDisk;
 use super::{
-    AppendError, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log, LogOptions,
-    ManualClock, OnCorruption, Retention, segment,
+    AppendError, Cleanup, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log,
+    LogOptions, ManualClock, OnCorruption, Retention, segment,
 };
 use crate::metrics::Metrics;
 use crate::model::Offset;
@@ -69,6 +70,7 @@ fn options(segment_bytes: u64) -> LogOptions {
         durability: Durability::Interval,
         on_corruption: OnCorruption::Disconnect,
         retention: Retention::default(),
+        cleanup: Cleanup::Delete,
     }
 }
 
