@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::compaction::Compaction;
 use super::error::{BrokerError, CloseError, CommitError, PartitionError, ScrubStopped};
 use super::flusher::Flusher;
 use super::health::{Health, Problem};
@@ -20,8 +21,8 @@ use super::space::Space;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
 use crate::storage::{
-    self, Cleanup, Clock, Disk, Environment, GradualClock, LogOptions, OpenError, Retention,
-    Scrubbed,
+    self, Cleanup, Clock, CompactionOptions, Disk, Environment, GradualClock, LogOptions,
+    OpenError, Retention, Scrubbed,
 };
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
@@ -38,7 +39,8 @@ pub struct Broker {
     offsets_log: Arc<Partition>,
     flusher: Mutex<Option<Flusher>>,
     /// What people see as the time; segments are dated by the broker's.
-    clock: Arc<dyn Clock>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) compaction: Compaction,
     pub(super) retention: Limits,
 }
 
@@ -51,6 +53,8 @@ pub struct Parts {
     pub declared: Vec<TopicOptions>,
     /// Section `storage` of the configuration.
     pub storage: storage::Options,
+    /// Section `compaction` of the configuration.
+    pub compaction: CompactionOptions,
     /// The file system.
     pub disk: Arc<dyn Disk>,
     /// The wall clock.
@@ -63,7 +67,7 @@ impl Broker {
     /// Opens every partition in the data directory, which must exist and be locked by the caller, creates the declared
     /// topics, and restores the committed offsets.
     pub fn open(parts: Parts) -> Result<Self, BrokerError> {
-        let Parts { options, declared, storage, disk, clock, metrics } = parts;
+        let Parts { options, declared, storage, compaction, disk, clock, metrics } = parts;
         let shared = Arc::new(Shared {
             flush_queue: Arc::default(),
             flush_interval: Duration::from_millis(u64::from(storage.flush_interval_ms)),
@@ -114,6 +118,7 @@ impl Broker {
             offsets_log,
             flusher: Mutex::new(Some(flusher)),
             clock,
+            compaction: Compaction::new(&compaction),
             retention,
         };
         broker.save_time();
@@ -146,6 +151,12 @@ impl Broker {
             partitions.sort_unstable();
             if !partitions.is_empty() {
                 problems.push(Problem::ReadOnly { partitions });
+            }
+        }
+        if metrics.compaction_failures.get() > 0 {
+            let partitions = self.failing_compactions();
+            if !partitions.is_empty() {
+                problems.push(Problem::Compaction { partitions });
             }
         }
         let segments = metrics.segments_damaged.get();

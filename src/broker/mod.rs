@@ -6,12 +6,14 @@
 //! * [`Health`]: what is wrong now.
 //!
 //! Inside: `opener` (from the data directory, `catalog_file` and the declared topics to partitions), `dirt` and `flusher` (when what was
-//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `offsets` and `restore` (committed offsets).
+//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `compaction` (what
+//! is superseded), `offsets` and `restore` (committed offsets).
 
 #[expect(clippy::module_inception, reason = "the broker is the module's main type")]
 mod broker;
 mod catalog;
 mod catalog_file;
+mod compaction;
 mod dirt;
 mod error;
 mod flusher;
@@ -30,7 +32,8 @@ mod wake;
 pub use broker::{Broker, Parts};
 pub use catalog::parse_dir_name;
 pub use error::{
-    AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
+    AppendError, BrokerError, CloseError, CommitError, CompactionStopped, PartitionError,
+    RestoreError, ScrubStopped,
 };
 pub use health::{Health, Problem};
 pub use offsets::OffsetKey;
@@ -38,4 +41,4 @@ pub use options::{Options, TopicOptions};
 pub use partition::{Partition, Settled};
 pub use wake::{WaiterId, Wake};
 
-pub use crate::storage::{Appended, Cursor, Deleted, Fetch, LocateError, Moved};
+pub use crate::storage::{Appended, Compacted, Cursor, Deleted, Fetch, LocateError, Moved};

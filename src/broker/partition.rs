@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::compaction::Attempts;
 use super::dirt::{Dirt, Ended};
 use super::error::AppendError;
 use super::flusher::FlushQueue;
@@ -48,6 +49,7 @@ pub struct Partition {
     failed: AtomicBool,
     /// The last flush was postponed: said once.
     postponed: AtomicBool,
+    compaction: Attempts,
     shared: Arc<Shared>,
 }
 
@@ -85,6 +87,7 @@ impl Partition {
             refusing: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             postponed: AtomicBool::new(false),
+            compaction: Attempts::default(),
             shared,
         });
         // What an earlier process wrote may still wait for the disk.
@@ -265,6 +268,11 @@ impl Partition {
             let _ = self.flush_now();
         }
         self.log.delete_due()
+    }
+
+    /// How compaction went so far.
+    pub(super) fn compaction(&self) -> &Attempts {
+        &self.compaction
     }
 
     /// How what is not kept goes.

@@ -43,6 +43,7 @@ fn parts(disk: Arc<dyn Disk>) -> Parts {
             flush_interval_ms: NEVER_MS,
             ..storage::Options::default()
         },
+        compaction: storage::CompactionOptions::default(),
         disk,
         clock: Arc::new(ManualClock::new(7)),
         metrics: Arc::new(Metrics::default()),
