@@ -16,7 +16,7 @@ use super::*;
 const STAYS: u64 = 1000;
 
 /// Everything that is dirty is compacted.
-const RULES: CompactionRules = CompactionRules {
+pub(super) const RULES: CompactionRules = CompactionRules {
     min_dirty_percent: 0,
     max_lag_ns: u64::MAX,
     tombstone_retention_ns: STAYS,
@@ -131,6 +131,21 @@ fn newest_of(bytes: &[u8]) -> Vec<u8> {
         .zip(&ranges)
         .filter(|((header, key, _), _)| key.is_empty() || newest.get(key) == Some(&header.offset));
     kept.flat_map(|(_, (.., range))| bytes[range.clone()].to_vec()).collect()
+}
+
+/// Nothing is missing that counts, nothing is there twice, and what is there is as it was.
+pub(super) fn assert_whole(found: &[u8], old: &[u8]) {
+    let offsets = |bytes: &[u8]| -> Vec<Offset> {
+        frames_of(bytes).into_iter().map(|(offset, ..)| offset).collect()
+    };
+    let (there, before) = (offsets(found), offsets(old));
+    assert!(there.windows(2).all(|pair| pair[0] < pair[1]), "{there:?}");
+    assert!(newest_of(found) == newest_of(old));
+    let ranges = frames_of(old);
+    for (offset, _, range) in frames_of(found) {
+        let at = before.binary_search(&offset).unwrap();
+        assert!(found[range] == old[ranges[at].2.clone()], "offset {offset}");
+    }
 }
 
 #[test]

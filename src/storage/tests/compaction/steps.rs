@@ -1,6 +1,8 @@
 //! The process killed, and the power cut, at every change of the disk that a compaction makes.
 
+use super::super::inspect::dump_on;
 use super::*;
+use crate::storage::backup::{BackupOptions, backup_partition};
 
 /// Several segments with superseded frames, on a disk that has all of it.
 fn prepared(segment_bytes: u64, frames: u8, keys: u8) -> World {
@@ -29,19 +31,17 @@ fn broken_off(world: &World, changes: usize) -> (SimDisk, bool) {
     (copy.disk.clone(), ended)
 }
 
-/// Nothing is missing that counts, nothing is there twice, and what is there is as it was.
-fn assert_whole(found: &[u8], old: &[u8]) {
-    let offsets = |bytes: &[u8]| -> Vec<Offset> {
-        frames_of(bytes).into_iter().map(|(offset, ..)| offset).collect()
-    };
-    let (there, before) = (offsets(found), offsets(old));
-    assert!(there.windows(2).all(|pair| pair[0] < pair[1]), "{there:?}");
-    assert!(newest_of(found) == newest_of(old));
-    let ranges = frames_of(old);
-    for (offset, _, range) in frames_of(found) {
-        let at = before.binary_search(&offset).unwrap();
-        assert!(found[range] == old[ranges[at].2.clone()], "offset {offset}");
+/// A copy of the log, by itself.
+fn backed_up(disk: &SimDisk) -> SimDisk {
+    let shared: Arc<dyn Disk> = Arc::new(disk.kill());
+    let (to, options) = (Path::new("/backup"), BackupOptions { live: false, link: false });
+    backup_partition(&shared, Path::new(DIR), to, options, &mut |_| {}).unwrap();
+    let copy = SimDisk::default();
+    for entry in shared.list(to).unwrap() {
+        let bytes = super::super::super::read_file(&*shared, &to.join(&entry.name)).unwrap();
+        copy.put(&Path::new(DIR).join(&entry.name), &bytes.unwrap());
     }
+    copy
 }
 
 fn check_all(world: &World, is_one_of: Option<[&[u8]; 2]>) -> usize {
@@ -53,10 +53,14 @@ fn check_all(world: &World, is_one_of: Option<[&[u8]; 2]>) -> usize {
             // Before a start has put it right, too.
             let derived = [Kind::IndexWrong, Kind::IndexMissing, Kind::ChecksumsDamaged];
             assert_verifies(&disk, false, &derived);
+            let (dumped, _) = dump_on(&disk, false, 0..Offset::MAX);
+            let backup = backed_up(&disk);
             let mut after = World::on(disk, Arc::clone(&world.clock), world.options);
             after.rules = world.rules;
             let found = after.bytes();
             assert_whole(&found, &old);
+            assert!(dumped.into_values().flatten().eq(found.iter().copied()), "{changes}");
+            assert!(World::on(backup, Arc::clone(&world.clock), world.options).bytes() == found);
             if let Some(states) = is_one_of {
                 assert!(states.contains(&&*found), "neither the old state nor the new, {changes}");
             }
