@@ -4,6 +4,7 @@ mod always;
 mod bell;
 mod catalog;
 mod commits;
+mod compaction;
 mod declared;
 mod flushing;
 mod retention;

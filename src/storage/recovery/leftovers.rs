@@ -24,7 +24,7 @@ impl Recovery<'_> {
             if merged.last().is_some_and(|merged| merged.contains(&base)) {
                 self.remove_log(base)?;
             } else {
-                merged.extend(self.merged_into(base)?);
+                merged.extend(self.merged_into(base));
             }
         }
         for extension in [segment::IDX, segment::SUM] {
@@ -38,12 +38,13 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Base offsets of segments that were merged into this one.
-    fn merged_into(&self, base: Offset) -> io::Result<Option<Range<Offset>>> {
-        let len = self.env.disk.open(&self.path(base, segment::WAL), Open::Existing)?.len()?;
-        let sums = self.path(base, segment::SUM);
-        let note = Checksums::peek_note(&*self.env.disk, &sums, base, len)?;
-        Ok(note.map(|note| base + 1..note.covers))
+    /// Base offsets of segments that were merged into this one. What cannot be read is met again, and told, where the segment
+    /// is opened.
+    fn merged_into(&self, base: Offset) -> Option<Range<Offset>> {
+        let disk = &*self.env.disk;
+        let len = disk.open(&self.path(base, segment::WAL), Open::Read).ok()?.len().ok()?;
+        let note = Checksums::peek_note(disk, &self.path(base, segment::SUM), base, len).ok()??;
+        Some(base + 1..note.covers)
     }
 
     /// In the order in which [`Log::delete_oldest`](crate::storage::Log::delete_oldest) does it.
