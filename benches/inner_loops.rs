@@ -14,7 +14,8 @@ use hermitmq::model::{GroupName, TopicName};
 use hermitmq::protocol::{Request, parse};
 use hermitmq::record::{FrameBuilder, FrameLimits, Run, scan};
 use hermitmq::storage::{
-    self, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, Retention, SystemClock,
+    self, Cleanup, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, Retention,
+    SystemClock,
 };
 
 const LIMITS: FrameLimits = FrameLimits::STORED;
@@ -56,7 +57,8 @@ fn log(dir: &std::path::Path) -> Log {
     let env = Environment { disk, clock, metrics: Arc::new(Metrics::default()) };
     let (durability, on_corruption) = (Durability::Interval, OnCorruption::Disconnect);
     let retention = Retention::default();
-    let options = LogOptions { segment_bytes: SEGMENT, durability, on_corruption, retention };
+    let (segment_bytes, cleanup) = (SEGMENT, Cleanup::Delete);
+    let options = LogOptions { segment_bytes, durability, on_corruption, retention, cleanup };
     Log::open(env, dir, options).unwrap()
 }
 
@@ -127,6 +129,7 @@ fn commits(c: &mut Criterion) {
         options: broker::Options::default(),
         declared: Vec::new(),
         storage,
+        compaction: storage::CompactionOptions::default(),
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),
         metrics: Arc::default(),

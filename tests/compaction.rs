@@ -82,9 +82,13 @@ fn newest(frames: &BTreeMap<u64, Frame>) -> Vec<u64> {
     kept
 }
 
+fn ends_in(name: &str, extension: &str) -> bool {
+    name.rsplit_once('.').is_some_and(|(_, found)| found == extension)
+}
+
 /// Bytes of the partition's logs.
 fn log_bytes(dir: &Path) -> u64 {
-    let logs = listing(dir).into_iter().filter(|name| name.ends_with(".wal"));
+    let logs = listing(dir).into_iter().filter(|name| ends_in(name, "wal"));
     logs.map(|name| fs::metadata(dir.join(name)).unwrap().len()).sum()
 }
 
@@ -150,7 +154,7 @@ fn killed_at_each_call_of_compaction() {
             assert!(missing.is_empty(), "{what}: {missing:?}");
             drop(broker);
             let left = listing(&data.join(format!("{TOPIC}_0")));
-            let temporary = |name: &&String| name.ends_with(".tmp") || name.ends_with(".swap");
+            let temporary = |name: &&String| ends_in(name, "tmp") || ends_in(name, "swap");
             assert_eq!(left.iter().find(temporary), None, "{what}");
             assert_verifies(&data, &what);
             // The next one does the rest.
@@ -203,7 +207,7 @@ fn a_million_keys_in_the_memory_that_is_configured() {
     let active = (1 << 20) / frame_len + 1;
     let began = Instant::now();
     while passes(&broker).iter().sum::<u64>() < KEYS - active {
-        assert!(began.elapsed() < Duration::from_secs(600), "{:?}", passes(&broker));
+        assert!(began.elapsed() < Duration::from_mins(10), "{:?}", passes(&broker));
         std::thread::sleep(Duration::from_millis(50));
     }
     let peak = memory_kib(pid, "VmHWM:");
@@ -217,7 +221,7 @@ fn a_million_keys_in_the_memory_that_is_configured() {
     assert!(passes(&broker).len() > 1, "there was no room for all keys at once");
     let after = held(&broker, "after");
     assert!(after.len() as u64 <= KEYS + active);
-    assert!(after.keys().rev().take(KEYS as usize).copied().eq((KEYS..end).rev()));
+    assert!(after.range(KEYS..).map(|(&offset, _)| offset).eq(KEYS..end), "the newest of each");
 }
 
 #[test]
@@ -251,7 +255,7 @@ fn what_fails_is_said_and_tried_again() {
 
 /// Frames in the last segment but one of each key.
 fn newest_in_active(dir: &Path) -> usize {
-    let last = listing(dir).into_iter().rfind(|name| name.ends_with(".wal")).unwrap();
+    let last = listing(dir).into_iter().rfind(|name| ends_in(name, "wal")).unwrap();
     let bytes = fs::read(dir.join(last)).unwrap();
     support::frames_of(&bytes).len()
 }

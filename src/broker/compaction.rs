@@ -13,7 +13,7 @@ use crate::model::TopicPartition;
 use crate::storage::{Compacted, CompactionOptions, CompactionRules};
 
 /// Longest time until a partition whose compaction has failed is tried again.
-const BACK_OFF_MAX: Duration = Duration::from_secs(3600);
+const BACK_OFF_MAX: Duration = Duration::from_hours(1);
 
 /// What the broker goes by.
 #[derive(Debug)]

@@ -156,10 +156,7 @@ impl Opener {
         } else {
             topic.and_then(|topic| topic.cleanup).unwrap_or(self.log_options.cleanup)
         };
-        let retention = if !cleanup.deletes() {
-            // The newest frame of each key counts, whatever its age.
-            Retention::default()
-        } else {
+        let retention = if cleanup.deletes() {
             let default = self.log_options.retention;
             let hours = topic.and_then(|topic| topic.retention_hours);
             let mb = topic.and_then(|topic| topic.retention_mb);
@@ -167,6 +164,9 @@ impl Opener {
                 age_ns: hours.map_or(default.age_ns, age_ns),
                 bytes: mb.map_or(default.bytes, bytes),
             }
+        } else {
+            // The newest frame of each key counts, whatever its age.
+            Retention::default()
         };
         let most = if name.is_reserved() { OFFSETS_SEGMENT_MB_MAX * MIB } else { u64::MAX };
         let segment_bytes = self.log_options.segment_bytes.min(most);

@@ -59,7 +59,9 @@ fn group(name: &str) -> OffsetKey {
 #[test]
 fn topics_are_compacted_if_they_ask_for_it() {
     let world = World::new(|_| {});
-    ["compact", "both", "other"].into_iter().for_each(|name| world.fill(name));
+    for name in ["compact", "both", "other"] {
+        world.fill(name);
+    }
     let done = world.compact();
     assert_eq!((done.passes, done.frames_removed), (2, 14));
     let metrics = world.broker.metrics();
@@ -97,7 +99,9 @@ fn what_is_only_compacted_is_not_deleted() {
         parts.storage.max_total_mb = 1;
     };
     let world = World::new(old);
-    ["compact", "both"].into_iter().for_each(|name| world.fill(name));
+    for name in ["compact", "both"] {
+        world.fill(name);
+    }
     world.clock.pass(2 * HOUR);
     assert!(world.broker.retain().segments > 0);
     assert_eq!(world.partition("compact").start_offset(), 0);
@@ -123,7 +127,9 @@ fn what_fails_is_a_problem_until_it_succeeds() {
 #[test]
 fn what_fails_is_not_tried_at_once_and_holds_up_nobody() {
     let world = World::new(|parts| parts.compaction.interval_sec = 1000);
-    ["compact", "both"].into_iter().for_each(|name| world.fill(name));
+    for name in ["compact", "both"] {
+        world.fill(name);
+    }
     let path = Path::new(DATA).join("compact_0/00000000000000000000.wal.tmp");
     // A name that cannot be created.
     world.disk.faults(|faults| faults.no_create = Some("compact_0/00000000000000000000.wal.tmp"));

@@ -16,7 +16,7 @@ impl Log {
     /// taken one of them or damage was found in one meanwhile.
     ///
     /// After an error it may be in place, and its files not: then they are put there before anything else is done.
-    pub(super) fn install(&self, group: &Group, done: Done) -> io::Result<bool> {
+    pub(super) fn install(&self, group: &Group, done: &Done) -> io::Result<bool> {
         let disk = &*self.env.disk;
         let _scrubbing = self.scrubbing.lock();
         let mut unfinished = self.unfinished.lock();

@@ -151,14 +151,8 @@ impl<'a> Pass<'a> {
         let mut source = self.open(candidate)?;
         let result = look(self, &mut source);
         source.forget();
-        self.note_damage(&source, &result);
+        source.remember_damage(&result);
         result
-    }
-
-    fn note_damage<T>(&self, source: &Source, result: &Result<T, SourceError>) {
-        if let Err(SourceError::Damaged(range)) = result {
-            source.mark_bad(range);
-        }
     }
 
     fn open(&mut self, candidate: &Candidate) -> Result<Source, SourceError> {
@@ -230,7 +224,7 @@ impl<'a> Pass<'a> {
         };
         let result = self.join(&mut group, candidate, &mut source, tombstones_go);
         source.forget();
-        self.note_damage(&source, &result);
+        source.remember_damage(&result);
         group.note.covers = candidate.next_base;
         group.note.clean_until = until.unwrap_or(candidate.next_base);
         if group.output.is_none() {
@@ -250,7 +244,7 @@ impl<'a> Pass<'a> {
         if let Some(mut first) = group.first.take() {
             let all = first.segment.end();
             let begun = self.begin(group, &mut first, all);
-            self.note_damage(&first, &begun);
+            first.remember_damage(&begun);
             begun?;
         }
         let segment = Arc::clone(&candidate.segment);
@@ -329,7 +323,7 @@ impl<'a> Pass<'a> {
         let (disk, dir, base) = (&*self.log.env.disk, &self.log.dir, group.base);
         let completed = output.complete(disk, group.note, group.last[1]);
         let done = completed.inspect_err(|_| discard(disk, dir, base))?;
-        if self.log.install(&group, done)? {
+        if self.log.install(&group, &done)? {
             self.done.frames_removed += group.frames_removed;
             self.done.bytes_removed += group.bytes_removed;
             self.done.segments_merged += group.sources.len() as u64 - 1;

@@ -220,9 +220,12 @@ impl Source {
         self.sums.sync()
     }
 
-    /// Keeps readers from damage that was found, for good.
-    pub(super) fn mark_bad(&self, range: &Range<u64>) {
-        self.segment.mark_bad(&self.segment.frames().over(range));
-        (range.start / BLOCK..range.end.div_ceil(BLOCK)).for_each(|block| self.sums.put_bad(block));
+    /// Keeps readers from damage that was met, for good.
+    pub(super) fn remember_damage<T>(&self, result: &Result<T, SourceError>) {
+        if let Err(SourceError::Damaged(range)) = result {
+            self.segment.mark_bad(&self.segment.frames().over(range));
+            let blocks = range.start / BLOCK..range.end.div_ceil(BLOCK);
+            blocks.for_each(|block| self.sums.put_bad(block));
+        }
     }
 }

@@ -76,7 +76,7 @@ impl Life {
         for _ in 0..=self.seed.below(3) {
             let len = [10, 200, 3000][self.seed.below(3)];
             let payload = vec![self.seed.byte(); self.seed.below(len)];
-            let key: &[u8] = &[b"", &b"a"[..], b"b", b"c"][self.seed.below(4)];
+            let key = [b"", &b"a"[..], b"b", b"c"][self.seed.below(4)];
             run.extend(frame(key, &payload, u32::try_from(self.seed.below(4)).unwrap()));
         }
         self.bytes.extend(append(&self.opened.log, run).unwrap());

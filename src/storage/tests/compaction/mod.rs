@@ -303,7 +303,7 @@ fn a_damaged_segment_is_left_alone_and_keeps_tombstones() {
     for payload in [[1; 5000], [2; 5000]] {
         world.append(b"a", &payload);
     }
-    world.append(b"b", &[3; 20_000]);
+    world.append(b"b", &vec![3; 20_000]);
     world.seal();
     world.append(b"a", b"");
     world.append(b"c", b"1");
