@@ -1,5 +1,6 @@
 //! Compaction: against a model, at every step of the disk, and under those who read.
 
+mod beside;
 mod model;
 mod places;
 mod steps;

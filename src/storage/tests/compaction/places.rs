@@ -161,3 +161,17 @@ fn a_scrub_after_compaction_finds_nothing() {
     world.reopen(world.disk.kill());
     assert_eq!(world.pass().passes, 0, "nothing is dirty");
 }
+
+#[test]
+fn a_segment_without_checksums_gets_some_first() {
+    let (mut world, bytes) = world();
+    world.log.close().unwrap();
+    for base in bases(&world.disk) {
+        world.disk.remove(&path(base, segment::SUM));
+    }
+    world.reopen(world.disk.kill());
+    world.compact();
+    assert!(world.bytes() == newest_of(&bytes));
+    world.check();
+    assert!(world.metrics.checksums_rebuilt.get() >= 3);
+}
