@@ -7,14 +7,16 @@
 //! * [`TopicDescription`], [`TopicChange`], [`GroupDescription`], [`GroupReset`] and their like: administration.
 //!
 //! Inside: `opener` (from the data directory, `catalog_file` and the declared topics to partitions), `dirt` and `flusher` (when what was
-//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `offsets` and `restore` (committed offsets), `connected` and `expiry`
-//! (how long they are kept), `topics`, `deletion` and `groups` (administration).
+//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `compaction` (what
+//! is superseded), `offsets` and `restore` (committed offsets), `connected` and `expiry` (how long they are kept), `topics`,
+//! `deletion` and `groups` (administration).
 
 mod as_text;
 #[expect(clippy::module_inception, reason = "the broker is the module's main type")]
 mod broker;
 mod catalog;
 mod catalog_file;
+mod compaction;
 mod connected;
 mod deletion;
 mod dirt;
@@ -44,7 +46,8 @@ pub use catalog::{parse_deleted_dir_name, parse_dir_name};
 pub use catalog_file::check_catalog;
 pub use connected::Member;
 pub use error::{
-    AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
+    AppendError, BrokerError, CloseError, CommitError, CompactionStopped, PartitionError,
+    RestoreError, ScrubStopped,
 };
 pub use group_description::{
     GroupDescription, GroupError, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo,
@@ -59,4 +62,4 @@ pub use topic_description::{
 };
 pub use wake::{WaiterId, Wake};
 
-pub use crate::storage::{Appended, Cursor, Deleted, Fetch, LocateError, Moved};
+pub use crate::storage::{Appended, Compacted, Cursor, Deleted, Fetch, LocateError, Moved};

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::compaction::Attempts;
 use super::dirt::{Dirt, Ended};
 use super::error::AppendError;
 use super::flusher::FlushQueue;
@@ -16,8 +17,8 @@ use crate::metrics::Metrics;
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
 use crate::storage::{
-    self, AlterError, Appended, BadRange, Cursor, Deleted, Durability, Fetch, FlushError,
-    LocateError, Log, LogOptions, Moved, Scrubbed, SegmentSize,
+    self, AlterError, Appended, BadRange, Cleanup, Compacted, CompactionRules, Cursor, Deleted,
+    Durability, Fetch, FlushError, LocateError, Log, LogOptions, Moved, Scrubbed, SegmentSize,
 };
 
 /// What all partitions of a broker share.
@@ -50,6 +51,7 @@ pub struct Partition {
     failed: AtomicBool,
     /// The last flush was postponed: said once.
     postponed: AtomicBool,
+    compaction: Attempts,
     shared: Arc<Shared>,
 }
 
@@ -89,6 +91,7 @@ impl Partition {
             refusing: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             postponed: AtomicBool::new(false),
+            compaction: Attempts::default(),
             shared,
         });
         // What an earlier process wrote may still wait for the disk.
@@ -299,6 +302,29 @@ impl Partition {
             let _ = self.flush_now();
         }
         self.log.delete_due()
+    }
+
+    /// How compaction went so far.
+    pub(super) fn compaction(&self) -> &Attempts {
+        &self.compaction
+    }
+
+    /// How what is not kept goes.
+    pub(super) fn cleanup(&self) -> Cleanup {
+        self.log.cleanup()
+    }
+
+    /// Takes superseded frames out, if that is due; see [`Log::compact`]. Blocks for the disk.
+    pub(super) fn compact(
+        &self,
+        rules: &CompactionRules,
+        pause: &mut dyn FnMut(u64) -> bool,
+    ) -> io::Result<Compacted> {
+        if self.log.seal_lagging(rules) {
+            // What it is compacted after. A failure is counted, and stops appends, not this.
+            let _ = self.flush_now();
+        }
+        self.log.compact(rules, pause)
     }
 
     /// The sizes of its segments, oldest first; see [`Log::sizes`].

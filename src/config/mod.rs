@@ -36,6 +36,8 @@ pub struct Config {
     pub server: net::Options,
     /// The log on disk.
     pub storage: storage::Options,
+    /// Taking superseded records out.
+    pub compaction: storage::CompactionOptions,
     /// Limits that protect the broker from its clients.
     pub security: net::SecurityOptions,
     /// Topics and partitions.

@@ -179,6 +179,20 @@ pub struct Metrics {
     pub segments_deleted: Counter,
     /// Bytes of their logs.
     pub bytes_deleted: Counter,
+    /// Passes of compaction over a partition that came to their end.
+    pub compactions: Counter,
+    /// Passes of compaction that failed; each is tried again.
+    pub compaction_failures: Counter,
+    /// When a pass of compaction last came to its end, in s since the Unix epoch; 0 if none has yet.
+    pub compaction_last_success_s: Gauge,
+    /// Bytes of the log read by compaction.
+    pub compaction_bytes_read: Counter,
+    /// Bytes of superseded frames and old tombstones that compaction took out.
+    pub compaction_bytes_removed: Counter,
+    /// These frames.
+    pub compaction_frames_removed: Counter,
+    /// Segments that compaction merged into the one before them.
+    pub segments_merged: Counter,
     /// Times that a reader was moved to the oldest record, because what it wanted was deleted.
     pub readers_moved: Counter,
     /// Bytes cut from the end of a log by recovery.

@@ -62,6 +62,10 @@ pub const SEGMENT_MB_MAX: u32 = 64 * 1024;
 /// Largest segment by default, in MiB (as in the original's shipped configuration).
 pub const SEGMENT_MB_DEFAULT: u32 = 1024;
 
+/// Largest segment of the broker's own topics, in MiB: they are read at each start, and a segment is compacted only once it
+/// is sealed.
+pub const OFFSETS_SEGMENT_MB_MAX: u64 = 64;
+
 /// Free disk space below which no record is appended by default, in MiB.
 pub const MIN_FREE_MB_DEFAULT: u32 = 64;
 

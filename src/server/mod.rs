@@ -4,7 +4,9 @@
 //! given back. [`Server`] is a broker in this process; [`run`] is one that owns the process and its signals.
 
 mod cleanup;
+mod compaction;
 pub mod data_dir;
+mod pace;
 mod scrub;
 mod signals;
 mod watch;
@@ -22,6 +24,7 @@ use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
 
 use cleanup::Cleanup;
+use compaction::Compaction;
 use scrub::Scrub;
 use watch::Watch;
 
@@ -67,6 +70,7 @@ pub struct Server {
     watch: Watch,
     scrub: Scrub,
     cleanup: Cleanup,
+    compaction: Compaction,
     shutdown_timeout: Duration,
     /// Given back last.
     _lock: DirLock,
@@ -88,9 +92,11 @@ impl Server {
             Scrub::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let cleanup =
             Cleanup::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
+        let compaction = Compaction::start(Arc::clone(&broker), &config.compaction)
+            .map_err(StartError::Thread)?;
         let plane = DataPlane::start(listener, &config.server, &config.security, &broker)?;
         let shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
-        Ok(Self { broker, plane, watch, scrub, cleanup, shutdown_timeout, _lock: lock })
+        Ok(Self { broker, plane, watch, scrub, cleanup, compaction, shutdown_timeout, _lock: lock })
     }
 
     /// The address it listens on.
@@ -117,7 +123,7 @@ impl Server {
                 "connections broken off: they did not take their answers in time"
             );
         }
-        drop((self.watch, self.scrub, self.cleanup));
+        drop((self.watch, self.scrub, self.cleanup, self.compaction));
         self.broker.close()
     }
 }
@@ -132,6 +138,7 @@ fn recover(config: &Config) -> Result<Broker, BrokerError> {
         max_payload_mb: config.security.max_payload_mb,
         declared: config.topic.clone(),
         storage: config.storage.clone(),
+        compaction: config.compaction.clone(),
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),
         metrics: Arc::default(),

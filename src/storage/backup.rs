@@ -133,13 +133,17 @@ impl Backup<'_> {
         }
     }
 
-    /// Whether the copied checksums say that they are of a log of this length, if there are any.
+    /// Whether the copied checksums say that they are of a log of this length, and of the same segments, if there are any.
     fn fits(&self, files: &Files, len: u64) -> io::Result<bool> {
         let copied = ReadOnlyDisk(Arc::clone(&self.looked.0));
         let path = self.to.join(&files.sum);
         let sums = Checksums::open(&copied, &path, files.base, 0, len)?;
         Ok(sums.is_none_or(|sums| match sums.marked() {
-            Marked::Upto(mark) => mark.position == len,
+            // One that was compacted meanwhile is shorter, or holds what was in others.
+            Marked::Upto(mark) => {
+                let covers = sums.note().map_or(files.base, |note| note.covers);
+                mark.position == len && covers == files.covers
+            }
             Marked::Damaged => false,
         }))
     }
@@ -164,6 +168,7 @@ impl Backup<'_> {
                 old: Some(sums),
                 flushed: Some(mark),
                 no_frames: &[],
+                note: None,
             };
             new.write(self.disk, &self.to.join(&files.sum))?;
         }

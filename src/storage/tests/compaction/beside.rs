@@ -1,0 +1,117 @@
+//! Compaction on a real disk, with everybody else at work beside it.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use super::*;
+use crate::record::wire;
+use crate::storage::OsDisk;
+use crate::storage::backup::{BackupOptions, backup_partition};
+use crate::storage::inspect::verify_partition;
+
+const KEYS: u64 = 40;
+const ROUNDS: u64 = 400;
+
+/// Reads a log from its beginning to where it ends once `done` is set: what it holds last for each key, and checks that
+/// no key ever goes back.
+fn follow(log: &Log, done: &AtomicBool) -> HashMap<Vec<u8>, u64> {
+    let mut cursor = log.locate(log.start_offset()).unwrap();
+    let (mut values, mut rest) = (HashMap::new(), Vec::new());
+    let mut next = 0;
+    loop {
+        // In this order: what was appended before is there.
+        let last = done.load(Ordering::Acquire);
+        match log.fetch(&mut cursor, 3000) {
+            Fetch::Slice(slice) => {
+                let mut buf = vec![0; usize::try_from(slice.len()).unwrap()];
+                assert_eq!(slice.read(&mut buf).unwrap(), buf.len());
+                cursor.advance(slice.len());
+                rest.extend(buf);
+            }
+            Fetch::Tail if last => {
+                assert!(rest.is_empty() && cursor.take_moved().is_none());
+                return values;
+            }
+            Fetch::Tail => thread::yield_now(),
+            Fetch::Damaged | Fetch::Deleted => panic!("nothing is damaged"),
+        }
+        let mut frames = Frames::new(&rest);
+        for (header, key, payload) in frames.by_ref() {
+            assert!(header.offset >= next, "offsets grow");
+            next = header.next_offset();
+            let value = wire::get_u64(payload, 0).unwrap();
+            let before = values.insert(key.to_vec(), value);
+            assert!(before.is_none_or(|before| before < value), "a key goes back");
+        }
+        rest = frames.rest().to_vec();
+    }
+}
+
+fn expected() -> HashMap<Vec<u8>, u64> {
+    (0..KEYS).map(|key| (wire::u64_bytes(key).to_vec(), ROUNDS - 1)).collect()
+}
+
+/// Looks at the files as tools do, while they change. Returns how often.
+fn look(dir: &Path, done: &AtomicBool) -> u32 {
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk);
+    let mut looks = 0;
+    while !done.load(Ordering::Acquire) {
+        let report = verify_partition(&disk, dir, true, &mut |_| {}).unwrap();
+        assert!(report.severity() < Some(Severity::Damage), "{report:?}");
+        let to = tempfile::tempdir().unwrap();
+        let options = BackupOptions { live: true, link: looks % 2 == 0 };
+        backup_partition(&disk, dir, to.path(), options, &mut |_| {}).unwrap();
+        let copy = open_on(&OsDisk, to.path(), 20_000);
+        assert_eq!(copy.metrics.segments_damaged.get(), 0);
+        assert_eq!(copy.metrics.offset_gaps.get(), 0);
+        drop(follow(&copy.log, &AtomicBool::new(true)));
+        looks += 1;
+    }
+    looks
+}
+
+#[test]
+fn compaction_goes_on_beside_writers_readers_scrubs_and_backups() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LogOptions { cleanup: Cleanup::Compact, ..options(20_000) };
+    let Opened { log, metrics } = open_with(&OsDisk, dir.path(), options);
+    let (written, done) = (AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..2).map(|_| scope.spawn(|| follow(&log, &written))).collect();
+        let looker = scope.spawn(|| look(dir.path(), &done));
+        let background = [
+            scope.spawn(|| {
+                while !done.load(Ordering::Acquire) {
+                    log.compact(&RULES, &mut |_| true).unwrap();
+                }
+            }),
+            scope.spawn(|| {
+                while !done.load(Ordering::Acquire) {
+                    assert_eq!(log.scrub(&mut |_| true).unwrap().damaged, 0);
+                }
+            }),
+        ];
+        for round in 0..ROUNDS {
+            let mut run = Vec::new();
+            for key in 0..KEYS {
+                let mut payload = wire::u64_bytes(round).to_vec();
+                payload.resize(8 + usize::try_from((round + key) % 60).unwrap(), 0);
+                run.extend(frame(&wire::u64_bytes(key), &payload, 1));
+            }
+            append(&log, run).unwrap();
+            log.flush().unwrap();
+        }
+        written.store(true, Ordering::Release);
+        for reader in readers {
+            assert!(reader.join().unwrap() == expected());
+        }
+        // One that comes late gets the same.
+        assert!(follow(&log, &written) == expected());
+        done.store(true, Ordering::Release);
+        background.into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(looker.join().unwrap() > 0);
+    });
+    assert!(metrics.segments_merged.get() > 0 && metrics.compaction_frames_removed.get() > 0);
+    assert_eq!(metrics.segments_damaged.get(), 0);
+    assert_eq!(metrics.checksums_rebuilt.get(), 0);
+}
