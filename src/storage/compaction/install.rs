@@ -6,10 +6,10 @@ use std::sync::Arc;
 use super::output::{Done, discard};
 use super::pass::Group;
 use super::source::Source;
-use crate::storage::checksums::Note;
+use crate::storage::checksums::{Checksums, Note};
 use crate::storage::log::Log;
 use crate::storage::replace;
-use crate::storage::segment::{Segment, SegmentParts};
+use crate::storage::segment::{self, Segment, SegmentParts};
 
 impl Log {
     /// Puts a segment in the place of its sources, on the disk and for readers. False, with nothing done, if retention has
@@ -67,6 +67,22 @@ impl Log {
         for (source, &end) in sources.iter().zip(ends) {
             source.replaced_by(&segment, end);
         }
+    }
+
+    /// Has a segment that is left alone compacted as if it never was, once it can be.
+    pub(super) fn forget_note(&self, segment: &Segment) -> io::Result<()> {
+        let _unfinished = self.unfinished.lock();
+        if segment.is_deleted() || segment.note().is_none() {
+            return Ok(());
+        }
+        let path = segment.path(segment::SUM);
+        let (disk, len) = (&*self.env.disk, segment.end());
+        if let Some(sums) = Checksums::open(disk, &path, segment.base_offset, 0, len)? {
+            sums.set_note(None);
+            sums.sync()?;
+        }
+        segment.set_note(None);
+        Ok(())
     }
 
     /// Notes that a segment was compacted and lost nothing.

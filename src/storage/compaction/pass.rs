@@ -169,9 +169,13 @@ impl<'a> Pass<'a> {
         let candidates = self.candidates;
         for (number, candidate) in candidates.iter().enumerate().take(known.end) {
             let tombstones_go = candidate.tombstones_go(self.rules, self.now_ns);
-            if candidate.left_alone
-                || (self.keys.is_empty() && !tombstones_go && candidate.is_clean())
-            {
+            if candidate.left_alone {
+                self.close()?;
+                // Once it is repaired, it holds what this pass would have taken out: until then, tombstones stay.
+                self.log.forget_note(&candidate.segment)?;
+                continue;
+            }
+            if self.keys.is_empty() && !tombstones_go && candidate.is_clean() {
                 self.close()?;
                 continue;
             }
@@ -193,8 +197,8 @@ impl<'a> Pass<'a> {
         let segment = &candidate.segment;
         let fits = group.len().saturating_add(segment.end()) <= segment_bytes;
         let ages = age_ns.is_none_or(|age| within(group.last, [segment.last_ns(); 2], age));
-        // Not known yet for what is dirty: it may have some.
-        let its = match candidate.note.filter(|_| candidate.is_clean()) {
+        // Not known yet for what is dirty, or behind that: it may have some, whose time begins now.
+        let its = match candidate.note.filter(|_| candidate.settled) {
             Some(_) if candidate.tombstones_go(self.rules, self.now_ns) => None,
             Some(note) => Some(note.tombstones_ns).filter(|its| *its != [0; 2]),
             None => Some([self.now_ns; 2]),
@@ -250,9 +254,7 @@ impl<'a> Pass<'a> {
         let segment = Arc::clone(&candidate.segment);
         // When its tombstones had nothing left to supersede.
         let since_ns = match candidate.note {
-            Some(note) if candidate.is_clean() && note.tombstones_ns != [0; 2] => {
-                note.tombstones_ns
-            }
+            Some(note) if candidate.settled && note.tombstones_ns != [0; 2] => note.tombstones_ns,
             _ => [self.now_ns; 2],
         };
         let (mut position, mut expected) = (0, segment.base_offset);
@@ -323,11 +325,13 @@ impl<'a> Pass<'a> {
         let (disk, dir, base) = (&*self.log.env.disk, &self.log.dir, group.base);
         let completed = output.complete(disk, group.note, group.last[1]);
         let done = completed.inspect_err(|_| discard(disk, dir, base))?;
-        if self.log.install(&group, &done)? {
-            self.done.frames_removed += group.frames_removed;
-            self.done.bytes_removed += group.bytes_removed;
-            self.done.segments_merged += group.sources.len() as u64 - 1;
+        if !self.log.install(&group, &done)? {
+            // What is behind it must not count as compacted before it does.
+            return Err(SourceError::Gone);
         }
+        self.done.frames_removed += group.frames_removed;
+        self.done.bytes_removed += group.bytes_removed;
+        self.done.segments_merged += group.sources.len() as u64 - 1;
         Ok(())
     }
 }

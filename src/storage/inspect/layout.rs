@@ -28,6 +28,8 @@ pub(in crate::storage) struct Files {
     pub(in crate::storage) replaced: bool,
     /// Compaction has noted that it stands for the log up to this offset; else its base offset.
     pub(in crate::storage) covers: Offset,
+    /// Bytes of the log then; 0 if it is gone.
+    pub(in crate::storage) len: u64,
 }
 
 /// A partition's directory at one moment.
@@ -70,7 +72,7 @@ impl Layout {
             let swapped = replaced && has(base, replace::SUM_SWAP);
             let sum = if swapped { replace::SUM_SWAP } else { segment::SUM };
             let mut files = Files::new(*base, state, wal, sum, replaced);
-            files.read_covers(disk, dir)?;
+            files.read_state(disk, dir)?;
             segments.push(files);
         }
         for base in names.keys().filter(|base| has(base, segment::PROVISIONAL)) {
@@ -96,14 +98,14 @@ impl Files {
     fn new(base: Offset, state: State, wal: &str, sum: &str, replaced: bool) -> Self {
         let name = |extension: &str| format!("{base:020}.{extension}");
         let (wal, idx, sum) = (name(wal), name(segment::IDX), name(sum));
-        Self { base, state, wal, idx, sum, replaced, covers: base }
+        Self { base, state, wal, idx, sum, replaced, covers: base, len: 0 }
     }
 
-    fn read_covers(&mut self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    fn read_state(&mut self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         let len = disk.open(&dir.join(&self.wal), Open::Read).and_then(|file| file.len());
         // One that is gone by now is met again where it matters.
-        let len = len.unwrap_or(0);
-        let note = Checksums::peek_note(disk, &dir.join(&self.sum), self.base, len)?;
+        self.len = len.unwrap_or(0);
+        let note = Checksums::peek_note(disk, &dir.join(&self.sum), self.base, self.len)?;
         self.covers = note.map_or(self.base, |note| note.covers);
         Ok(())
     }

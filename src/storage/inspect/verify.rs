@@ -16,7 +16,7 @@ use crate::storage::disk::{Disk, Open};
 use crate::storage::index::{IndexEntry, IndexPolicy};
 
 /// A broker beside this may remove a segment, or merge some, between two looks: then the look begins again.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 20;
 
 /// A segment, looked at whole.
 #[derive(Debug)]

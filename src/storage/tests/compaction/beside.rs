@@ -1,16 +1,18 @@
 //! Compaction on a real disk, with everybody else at work beside it.
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use super::*;
 use crate::record::wire;
 use crate::storage::OsDisk;
 use crate::storage::backup::{BackupOptions, backup_partition};
-use crate::storage::inspect::verify_partition;
+use crate::storage::inspect::{Dumped, dump_partition, verify_partition};
 
 const KEYS: u64 = 40;
-const ROUNDS: u64 = 400;
+const ROUNDS: u64 = 600;
 
 /// Reads a log from its beginning to where it ends once `done` is set: what it holds last for each key, and checks that
 /// no key ever goes back.
@@ -51,6 +53,22 @@ fn expected() -> HashMap<Vec<u8>, u64> {
     (0..KEYS).map(|key| (wire::u64_bytes(key).to_vec(), ROUNDS - 1)).collect()
 }
 
+/// A dump beside the broker shows the frames in order, and each key once at least.
+fn dump(disk: &Arc<dyn Disk>, dir: &Path) {
+    let (mut next, mut keys) = (0, std::collections::HashSet::new());
+    let mut visit = |dumped: Dumped<'_>| {
+        if let Dumped::Frame(frame) = dumped {
+            assert!(frame.offset >= next, "{} after {next}", frame.offset);
+            next = frame.offset + u64::from(frame.records);
+            keys.insert(frame.key.to_vec());
+        }
+        ControlFlow::Continue(())
+    };
+    let shown = dump_partition(disk, dir, true, 0..Offset::MAX, &mut visit).unwrap();
+    assert!(shown.is_continue());
+    assert!(keys.is_empty() || keys.len() as u64 == KEYS, "{} keys", keys.len());
+}
+
 /// Looks at the files as tools do, while they change. Returns how often.
 fn look(dir: &Path, done: &AtomicBool) -> u32 {
     let disk: Arc<dyn Disk> = Arc::new(OsDisk);
@@ -58,13 +76,20 @@ fn look(dir: &Path, done: &AtomicBool) -> u32 {
     while !done.load(Ordering::Acquire) {
         let report = verify_partition(&disk, dir, true, &mut |_| {}).unwrap();
         assert!(report.severity() < Some(Severity::Damage), "{report:?}");
+        dump(&disk, dir);
         let to = tempfile::tempdir().unwrap();
         let options = BackupOptions { live: true, link: looks % 2 == 0 };
         backup_partition(&disk, dir, to.path(), options, &mut |_| {}).unwrap();
         let copy = open_on(&OsDisk, to.path(), 20_000);
         assert_eq!(copy.metrics.segments_damaged.get(), 0);
         assert_eq!(copy.metrics.offset_gaps.get(), 0);
-        drop(follow(&copy.log, &AtomicBool::new(true)));
+        // A run has all keys, and is flushed whole: so is what was copied.
+        let values = follow(&copy.log, &AtomicBool::new(true));
+        let rounds: std::collections::HashSet<_> = values.values().collect();
+        assert!(
+            values.is_empty() || values.len() as u64 == KEYS && rounds.len() == 1,
+            "{values:?}"
+        );
         looks += 1;
     }
     looks
@@ -83,6 +108,8 @@ fn compaction_goes_on_beside_writers_readers_scrubs_and_backups() {
             scope.spawn(|| {
                 while !done.load(Ordering::Acquire) {
                     log.compact(&RULES, &mut |_| true).unwrap();
+                    // Else no look at the files ever comes to an end.
+                    thread::sleep(Duration::from_millis(50));
                 }
             }),
             scope.spawn(|| {

@@ -8,6 +8,7 @@ mod steps;
 use std::collections::HashMap;
 
 use super::super::inspect::{Kind, Severity};
+use super::super::repair::{RepairOptions, repair_partition};
 use super::super::sim_disk::{Seeded, SimDisk};
 use super::super::{Compacted, CompactionRules};
 use super::inspect::verify_on;
@@ -324,4 +325,45 @@ fn a_damaged_segment_is_left_alone_and_keeps_tombstones() {
     let (found, _) = read_from(&world.log, 3);
     let keys: Vec<_> = Frames::new(&found).map(|(_, key, _)| key.to_vec()).collect();
     assert_eq!(keys, [b"a", b"c"], "what the tombstone is about may come back with a repair");
+}
+
+#[test]
+fn a_segment_that_was_repaired_is_compacted_before_tombstones_go() {
+    let mut world = World::new(1 << 20);
+    let value = world.append(b"a", &[1; 5000]);
+    world.append(b"b", &[3; 5000]);
+    world.seal();
+    world.compact();
+    world.append(b"a", b"");
+    world.seal();
+    let mut wal = world.disk.read(&path(0, segment::WAL)).unwrap();
+    wal[9000] ^= 1;
+    world.disk.put(&path(0, segment::WAL), &wal);
+    world.reopen(world.disk.kill());
+    assert_eq!(world.pass().damaged, 1);
+    assert_eq!(world.pass().passes, 1, "what is behind the damage is compacted");
+    world.clock.pass(3 * STAYS);
+    world.compact();
+    world.log.close().unwrap();
+    let disk = world.disk.kill();
+    let env = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::clone(&world.clock) as Arc<dyn super::super::Clock>,
+        metrics: Arc::default(),
+    };
+    let options = RepairOptions { quarantine: true, apply: true };
+    repair_partition(&env, Path::new(DIR), options, &mut |_| {}).1.unwrap();
+    world.reopen(disk);
+    assert!(world.bytes().starts_with(&value), "it was healthy, and is there again");
+    let tombstone =
+        |world: &World| Frames::new(&world.bytes()).any(|(.., payload)| payload.is_empty());
+    assert!(tombstone(&world));
+    assert_eq!(world.pass().frames_removed, 1, "the value, and the tombstone not yet");
+    assert!(tombstone(&world));
+    world.clock.pass(STAYS - 1);
+    world.compact();
+    assert!(tombstone(&world), "its time begins when the value goes");
+    world.clock.pass(1);
+    world.compact();
+    assert!(world.bytes().is_empty());
 }
