@@ -142,3 +142,43 @@ fn compaction_goes_on_beside_writers_readers_scrubs_and_backups() {
     assert_eq!(metrics.segments_damaged.get(), 0);
     assert_eq!(metrics.checksums_rebuilt.get(), 0);
 }
+
+#[test]
+fn a_log_that_is_deleted_ends_its_pass_and_gets_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = LogOptions { cleanup: Cleanup::Compact, ..options(2_000) };
+    let Opened { log, .. } = open_with(&OsDisk, dir.path(), options);
+    for round in 0..200u64 {
+        append(&log, frame(b"key", &wire::u64_bytes(round), 1)).unwrap();
+    }
+    log.flush().unwrap();
+    let begun = AtomicBool::new(false);
+    let names = || {
+        let entries = std::fs::read_dir(dir.path()).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let before = names();
+    thread::scope(|scope| {
+        let pass = scope.spawn(|| {
+            log.compact(&RULES, &mut |_| {
+                begun.store(true, Ordering::Release);
+                while !log.is_discarded() {
+                    thread::yield_now();
+                }
+                true
+            })
+        });
+        while !begun.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        log.discard();
+        // From here on the directory may be another one's.
+        let left = names();
+        let ended = pass.join().unwrap().unwrap_err();
+        assert_eq!(ended.kind(), std::io::ErrorKind::Interrupted);
+        assert_eq!(names(), left);
+        assert!(before.is_subset(&left), "nothing was replaced");
+    });
+    let refused = log.compact(&RULES, &mut |_| true).unwrap_err();
+    assert_eq!(refused.kind(), std::io::ErrorKind::Interrupted);
+}
