@@ -178,8 +178,13 @@ impl Broker {
     }
 
     /// All partitions, the broker's own included.
-    pub(super) fn partitions(&self) -> Vec<Arc<Partition>> {
+    pub fn partitions(&self) -> Vec<Arc<Partition>> {
         self.topics.read().values().flat_map(BTreeMap::values).map(Arc::clone).collect()
+    }
+
+    /// What people see as the time, in ns since the Unix epoch.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns()
     }
 
     pub(super) fn disk(&self) -> &dyn Disk {

@@ -5,6 +5,8 @@
 //! * [`Wake`]: how those who wait are told; implemented by the network layer.
 //! * [`Health`]: what is wrong now.
 //!
+//! For people and their tools: `peek` and `store`, one record at a time.
+//!
 //! Inside: `opener` (from the data directory, `catalog_file` and the declared topics to partitions), `dirt` and `flusher` (when what was
 //! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `offsets` and `restore` (committed offsets).
 
@@ -20,9 +22,11 @@ mod offsets;
 mod opener;
 mod options;
 mod partition;
+mod peek;
 mod restore;
 mod retention;
 mod space;
+mod store;
 #[cfg(test)]
 mod tests;
 mod wake;
@@ -36,6 +40,8 @@ pub use health::{Health, Problem};
 pub use offsets::OffsetKey;
 pub use options::{Options, TopicOptions};
 pub use partition::{Partition, Settled};
+pub use peek::{Peek, PeekError, PeekFrom, Peeked, PeekedFrame};
+pub use store::StoreError;
 pub use wake::{WaiterId, Wake};
 
-pub use crate::storage::{Appended, Cursor, Deleted, Fetch, LocateError, Moved};
+pub use crate::storage::{Appended, Cursor, Deleted, Fetch, LocateError, Moved, SegmentSize};

@@ -5,6 +5,7 @@
 //! * [`commit()`]: sets where a group resumes, without a consumer.
 //! * [`blocking`]: the same for programs without a runtime.
 //! * [`partition_of_key`]: which partition a key belongs to, as in Kafka.
+//! * `admin` (feature `admin`): topics, groups and health of a broker, over HTTP.
 //! * [`raw`]: the protocol by hand, for load generators and tools.
 //!
 //! All of it speaks protocol 1.0 and is at least once. Every error is typed by what was asked for, and says what can be
@@ -85,6 +86,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "admin")]
+pub mod admin;
 pub mod blocking;
 mod commit;
 mod connect;

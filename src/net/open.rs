@@ -28,7 +28,7 @@ pub(super) enum Target {
     Committed,
 }
 
-/// What a consumer of version 1.1 asks for beside records; nothing of it for one of version 1.0.
+/// What a consumer of version 1.1 asks for beside records, nothing of it for one of version 1.0; and how far it got.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     /// It may commit this.
@@ -37,8 +37,21 @@ pub(super) struct Reading {
     pub(super) heartbeat: Option<Duration>,
     /// It ends here.
     pub(super) until: Option<Cursor>,
+    /// The offset of that place.
+    pub(super) until_offset: Offset,
     /// It did not get the place it asked for: the one it has, and why.
     pub(super) moved: Option<(Offset, String)>,
+    /// Offsets before this one were counted as sent, or are not for this consumer.
+    counted: Offset,
+}
+
+impl Reading {
+    /// Everything before an offset was sent: how many offsets that is more than when it was last counted.
+    pub(super) fn count(&mut self, until: Offset) -> u64 {
+        let more = until.saturating_sub(self.counted);
+        self.counted += more;
+        more
+    }
 }
 
 /// A target, and the value of the reply.
@@ -119,9 +132,11 @@ fn act_1_0(
         Request::Produce { .. } => Ok(Target::Producer { partition, flushed: false }),
         Request::Consume { group, .. } => {
             let committed = broker.committed(&key(group, partition.name()));
-            let (cursor, _) = resume(&partition, group, committed, committed.unwrap_or(0))
+            let from = committed.unwrap_or(0);
+            let (cursor, moved) = resume(&partition, group, committed, from)
                 .map_err(|error| status::of_locate(&error))?;
-            Ok(Target::Consumer(partition, cursor, Reading::default()))
+            let counted = moved.unwrap_or(from).max(partition.start_offset());
+            Ok(Target::Consumer(partition, cursor, Reading { counted, ..Reading::default() }))
         }
         Request::Commit { group, offset, .. } => {
             match broker.commit(key(group, partition.name()), &partition, *offset) {
@@ -149,7 +164,7 @@ fn act_1_1(broker: &Broker, handshake: &Handshake, partition: Arc<Partition>) ->
             let key = group.as_ref().map(|group| key(group, partition.name()));
             let committed = key.as_ref().and_then(|key| broker.committed(key));
             let reading =
-                Reading { heartbeat: heartbeat_ms.map(heartbeat), key, until: None, moved: None };
+                Reading { heartbeat: heartbeat_ms.map(heartbeat), key, ..Reading::default() };
             let wanted = Wanted { group: group.as_ref(), start: *start, committed, end };
             consume(partition, &wanted, *until_end, reading)
                 .map_err(|error| status::of_locate(&error))
@@ -196,8 +211,10 @@ fn consume(
     };
     if until_end {
         reading.until = Some(partition.locate(end)?);
+        reading.until_offset = end;
     }
     let first = partition.offset_at(&mut cursor)?;
+    reading.counted = first;
     if let Some((to, _)) = &mut reading.moved {
         *to = first;
     }

@@ -9,6 +9,7 @@ use mio::Waker;
 use mio::net::TcpStream;
 use parking_lot::Mutex;
 
+use super::pulse::Heartbeat;
 use super::session::Session;
 use crate::broker::{WaiterId, Wake};
 use crate::net::open::Opened;
@@ -70,11 +71,13 @@ pub(super) struct Inbox {
     reactor: usize,
     mail: Mutex<Mail>,
     waker: Waker,
+    /// Whether its reactor turns.
+    pub(super) heartbeat: Heartbeat,
 }
 
 impl Inbox {
     pub(super) fn new(reactor: usize, waker: Waker) -> Arc<Self> {
-        Arc::new(Self { reactor, mail: Mutex::default(), waker })
+        Arc::new(Self { reactor, mail: Mutex::default(), waker, heartbeat: Heartbeat::new() })
     }
 
     /// Says that the calling thread is this inbox's reactor.
@@ -94,10 +97,14 @@ impl Inbox {
             was_empty
         };
         // A reactor looks into its own inbox before it sleeps.
-        if was_empty
-            && CURRENT.get() != Some(self.reactor)
-            && let Err(error) = self.waker.wake()
-        {
+        if was_empty && CURRENT.get() != Some(self.reactor) {
+            self.rouse();
+        }
+    }
+
+    /// Has the reactor turn at once if it sleeps.
+    pub(super) fn rouse(&self) {
+        if let Err(error) = self.waker.wake() {
             tracing::error!(reactor = self.reactor, %error, "a reactor could not be woken");
         }
     }

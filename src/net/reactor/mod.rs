@@ -11,6 +11,7 @@ mod control;
 mod gather;
 mod inbox;
 mod plane;
+mod pulse;
 mod receive;
 mod send;
 mod session;
@@ -35,6 +36,7 @@ use super::sys;
 use crate::metrics::CloseReason;
 
 pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
+pub use self::pulse::Pulse;
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;
@@ -94,6 +96,7 @@ impl Reactor {
         let mut events = Events::with_capacity(EVENTS);
         let mut mail = Mail::default();
         loop {
+            self.cx.inbox.heartbeat.beat();
             self.read_mail(&mut mail);
             self.take_turns();
             self.flush_gathered();
@@ -302,7 +305,7 @@ impl Reactor {
         }
         let mut session = self.sessions.remove(key.slot());
         session.leave(&mut self.cx);
-        self.cx.metrics.connections.dec();
+        self.cx.metrics.ended(session.role.counted());
         let peer = session.peer;
         let _in_span = session.span.enter();
         if let Some(reason) = reason {
@@ -325,7 +328,7 @@ impl Reactor {
         let deregistered = self.poll.registry().deregister(&mut session.stream);
         match (deregistered, self.inboxes.get(reactor)) {
             (Ok(()), Some(inbox)) => inbox.send(Message::Moved(Box::new(session))),
-            _ => self.cx.metrics.connections.dec(),
+            _ => self.cx.metrics.ended(session.role.counted()),
         }
     }
 

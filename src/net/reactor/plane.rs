@@ -14,6 +14,7 @@ use super::acceptor::Acceptor;
 use super::context::{Context, SCRATCH};
 use super::gather::Gather;
 use super::inbox::{Inbox, MemoryWake, Message};
+use super::pulse::Pulse;
 use super::waiting::Spares;
 use super::worker::Workers;
 use super::{Reactor, WAKER};
@@ -177,6 +178,11 @@ impl DataPlane {
     /// Number of reactors.
     pub fn reactors(&self) -> usize {
         self.reactors.len()
+    }
+
+    /// What asks the reactors whether they turn.
+    pub fn pulse(&self) -> Pulse {
+        Pulse::of(self.reactors.iter().map(|(inbox, _)| Arc::clone(inbox)))
     }
 
     /// Stops accepting, answers what was received, closes every connection, and ends the threads. What is not done by

@@ -100,10 +100,16 @@ impl Session {
             let to_end =
                 |cursor: &Cursor| reading.until.as_ref().map(|end| cursor.distance_to(end));
             let max = match to_end(cursor) {
-                Some(Some(0)) => return Sent::Done,
+                Some(Some(0)) => {
+                    let end = reading.until_offset;
+                    partition.traffic().records_out.add(reading.count(end));
+                    return Sent::Done;
+                }
                 Some(Some(bytes)) => max.min(bytes),
                 Some(None) | None => max,
             };
+            // Read before: what is before it was sent once there is nothing more to send.
+            let end = partition.end_offset();
             let fetched = partition.fetch(cursor, max);
             if let Some(offset) = cursor.take_skipped()
                 && self.connection.speaks_1_1()
@@ -115,8 +121,10 @@ impl Session {
             }
             let slice = match fetched {
                 Fetch::Slice(slice) => slice,
-                Fetch::Tail if reading.until.is_some() => return Sent::Done,
-                Fetch::Tail => return Sent::Tail,
+                Fetch::Tail => {
+                    partition.traffic().records_out.add(reading.count(end));
+                    return if reading.until.is_some() { Sent::Done } else { Sent::Tail };
+                }
                 Fetch::Damaged => return Sent::Damaged,
             };
             if to_end(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
@@ -135,6 +143,7 @@ impl Session {
                     cursor.advance(sent);
                     self.sent_at = cx.now;
                     cx.metrics.bytes_out.add(sent);
+                    partition.traffic().bytes_out.add(sent);
                     left = left.saturating_sub(sent);
                     self.warm = self.warm.saturating_sub(sent);
                 }

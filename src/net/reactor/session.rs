@@ -14,7 +14,7 @@ use super::inbox::Key;
 use super::receive::Large;
 use super::waiting::{Spares, WaitingAcks};
 use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
-use crate::metrics::CloseReason;
+use crate::metrics::{CloseReason, ConnectionRole};
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{self, Reading, Target};
 use crate::net::status::{self, Refusal};
@@ -47,6 +47,18 @@ pub(super) enum Role {
     Consumer { partition: Arc<Partition>, cursor: Cursor, parked: bool, reading: Reading },
     Committer(Arc<Partition>, OffsetKey),
     Committed,
+}
+
+impl Role {
+    /// How it is counted; `None` before the handshake is done.
+    pub(super) fn counted(&self) -> Option<ConnectionRole> {
+        match self {
+            Self::Unknown => None,
+            Self::Producer(_) => Some(ConnectionRole::Producer),
+            Self::Consumer { .. } => Some(ConnectionRole::Consumer),
+            Self::Committer(..) | Self::Committed => Some(ConnectionRole::Committer),
+        }
+    }
 }
 
 /// The end that a session is coming to, once its answers are out: a reason if the broker chose to.
@@ -260,6 +272,12 @@ impl Session {
             }
         }
         self.pending_new = !self.pending.is_empty();
+        let verdict = self.begin(target, cx);
+        cx.metrics.begun(self.role.counted());
+        verdict
+    }
+
+    fn begin(&mut self, target: Target, cx: &mut Context) -> Verdict {
         match target {
             Target::Producer { partition, flushed } => {
                 self.flushed = flushed;

@@ -1,0 +1,25 @@
+//! The control plane: HTTP for those who look after a broker. It never holds up a reactor.
+//!
+//! * [`Listener`]: takes the address, before the log is recovered; [`Admin`]: answers.
+//! * [`State`]: how far the broker is; what is above tells it.
+//! * `health`: `/livez`, `/startupz`, `/readyz`; `metrics`: `/metrics`; `api`: everything below `/api/v1`.
+//! * `extract` and `problem`: requests into values, and errors into problem details; only there.
+//!
+
+mod api;
+mod extract;
+mod health;
+mod listener;
+mod metrics;
+mod options;
+mod problem;
+mod routes;
+mod server;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use listener::{BindError, Listener};
+pub use options::Options;
+pub use server::Admin;
+pub use state::{About, LogLevel, Pulse, Running, Setting, State};

@@ -1,0 +1,84 @@
+//! HTTP/1.1 in a few lines, as much as the admin listener needs.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+
+use super::HANG;
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Answer {
+    pub status: u16,
+    /// Names in lower case.
+    pub headers: Vec<(String, String)>,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> &str {
+        let found = self.headers.iter().find(|(header, _)| header == name);
+        found.map_or("", |(_, value)| value)
+    }
+
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// Asks on a connection of its own; an error if nobody listens or the connection breaks.
+pub fn try_request(
+    addr: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_read_timeout(Some(HANG))?;
+    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n");
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    if !body.is_empty() {
+        head += &format!("content-length: {}\r\n", body.len());
+    }
+    stream.write_all(format!("{head}\r\n").as_bytes())?;
+    // One that is too large may be refused before it is sent.
+    let _ = stream.write_all(body);
+    read_answer(BufReader::new(stream))
+}
+
+fn read_answer(mut stream: impl BufRead) -> std::io::Result<Answer> {
+    let mut line = String::new();
+    stream.read_line(&mut line)?;
+    let status = line.split(' ').nth(1).and_then(|status| status.parse().ok());
+    let status = status.ok_or_else(|| std::io::Error::other(format!("no status: {line:?}")))?;
+    let mut headers = Vec::new();
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line)?;
+        let Some((name, value)) = line.trim_end().split_once(':') else { break };
+        headers.push((name.to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let length = headers.iter().find(|(name, _)| name == "content-length");
+    let mut body = Vec::new();
+    match length {
+        Some((_, length)) => {
+            body.resize(length.parse().unwrap(), 0);
+            stream.read_exact(&mut body)?;
+        }
+        None => drop(stream.read_to_end(&mut body)?),
+    }
+    Ok(Answer { status, headers, body: String::from_utf8(body).unwrap() })
+}
+
+/// Asks without a body.
+pub fn get(addr: SocketAddr, path: &str) -> Answer {
+    try_request(addr, "GET", path, &[], b"").unwrap()
+}
+
+/// Sends JSON.
+pub fn send(addr: SocketAddr, method: &str, path: &str, body: &serde_json::Value) -> Answer {
+    let headers = [("content-type", "application/json")];
+    try_request(addr, method, path, &headers, body.to_string().as_bytes()).unwrap()
+}
