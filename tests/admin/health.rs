@@ -145,7 +145,7 @@ fn a_disk_that_is_full() {
     let reason = wait_until_not_ready(admin, "disk_space");
     assert!(reason.contains("16 MiB"), "{reason}");
     assert!(get(admin, "/metrics").body.contains("\nhermitmq_disk_space_low 1\n"));
-    drop(ballast);
+    ballast.remove();
     wait_until_ready(admin);
 }
 
