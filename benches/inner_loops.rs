@@ -125,6 +125,8 @@ fn commits(c: &mut Criterion) {
     let storage = storage::Options { data_dir: dir.path().to_owned(), ..Default::default() };
     let broker = Broker::open(Parts {
         options: broker::Options::default(),
+        offsets: broker::OffsetsOptions::default(),
+        max_payload_mb: 50,
         declared: Vec::new(),
         storage,
         disk: Arc::new(OsDisk),

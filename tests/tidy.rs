@@ -21,7 +21,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("broker", &["model", "metrics", "record", "storage"]),
     ("net", &["model", "metrics", "record", "protocol", "broker", "storage::file_slice"]),
     ("admin", &["model", "metrics", "broker"]),
-    ("config", &["model", "*::Options", "*::SecurityOptions", "*::TopicOptions"]),
+    (
+        "config",
+        &["model", "*::Options", "*::SecurityOptions", "*::TopicOptions", "*::OffsetsOptions"],
+    ),
     (
         "server",
         &[

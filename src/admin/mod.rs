@@ -3,7 +3,7 @@
 //! * [`Listener`]: takes the address, before the log is recovered; [`Admin`]: answers.
 //! * [`State`]: how far the broker is; what is above tells it.
 //! * `health`: `/livez`, `/startupz`, `/readyz`; `metrics`: `/metrics`; `api`: everything below `/api/v1`.
-//! * `extract` and `problem`: requests into values, and errors into problem details; only there.
+//! * `extract`: requests into values; `refusals` and `problem`: errors into problem details. Only there.
 //!
 
 mod api;
@@ -13,6 +13,7 @@ mod listener;
 mod metrics;
 mod options;
 mod problem;
+mod refusals;
 mod routes;
 mod server;
 mod state;

@@ -1,4 +1,4 @@
-//! What a client is told that gets no answer: problem details (RFC 9457). The only place where errors become HTTP.
+//! What a client is told that gets no answer: problem details (RFC 9457).
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -76,7 +76,9 @@ kinds! {
     Starting = SERVICE_UNAVAILABLE, "starting", "The broker is starting";
     /// The broker is going down.
     ShuttingDown = SERVICE_UNAVAILABLE, "shutting-down", "The broker is going down";
-    /// The disk, or the program.
+    /// The disk did not take it, or cannot be read.
+    Storage = INTERNAL_SERVER_ERROR, "storage", "The disk failed";
+    /// The program.
     Internal = INTERNAL_SERVER_ERROR, "internal", "The broker failed";
 }
 

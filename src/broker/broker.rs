@@ -1,22 +1,25 @@
 //! The broker: every topic, and where every group stands.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::connected::Connected;
+use super::deletion::Watcher;
 use super::error::{BrokerError, CloseError, CommitError, PartitionError, ScrubStopped};
 use super::flusher::Flusher;
 use super::health::{Health, Problem};
-use super::offsets::{OffsetKey, OffsetTable};
-use super::opener::{Created, Opener, Topics};
-use super::options::{Options, TopicOptions};
+use super::offsets::{Committed, OffsetKey, OffsetTable};
+use super::opener::{Created, Opener};
+use super::options::{OffsetsOptions, Options, TopicOptions};
 use super::partition::{Partition, Shared};
 use super::restore;
 use super::retention::{self, Limits};
 use super::space::Space;
+use super::topic::{Topics, all_partitions};
+use super::topic_description::EffectiveSettings;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
 use crate::storage::{
@@ -28,16 +31,20 @@ use crate::storage::{
 /// Lock order: `create`, `topics`, an offset shard, then the locks of a log.
 #[derive(Debug)]
 pub struct Broker {
-    options: Options,
-    opener: Opener,
-    topics: RwLock<Topics>,
-    /// Held while a topic is created, so that `topics` is not locked during disk work.
-    create: Mutex<Created>,
-    table: OffsetTable,
-    offsets_log: Arc<Partition>,
+    pub(super) options: Options,
+    pub(super) opener: Opener,
+    pub(super) topics: RwLock<Topics>,
+    /// Held while topics are created, altered or deleted, so that `topics` is not locked during disk work.
+    pub(super) create: Mutex<Created>,
+    pub(super) table: Arc<OffsetTable>,
+    pub(super) connected: Arc<Connected>,
+    pub(super) offsets_log: Arc<Partition>,
+    /// See [`OffsetsOptions::retention_hours`].
+    pub(super) offsets_retention_hours: u32,
+    /// When it was opened, in its own time.
+    pub(super) opened_ns: u64,
     flusher: Mutex<Option<Flusher>>,
-    /// What people see as the time; segments are dated by the broker's.
-    clock: Arc<dyn Clock>,
+    pub(super) watchers: Mutex<Vec<Watcher>>,
     pub(super) retention: Limits,
 }
 
@@ -46,6 +53,10 @@ pub struct Broker {
 pub struct Parts {
     /// Section `topics` of the configuration.
     pub options: Options,
+    /// Section `offsets` of the configuration.
+    pub offsets: OffsetsOptions,
+    /// Largest payload of a frame, in MiB, unless its topic says otherwise.
+    pub max_payload_mb: u32,
     /// The topics that the configuration declares, each once.
     pub declared: Vec<TopicOptions>,
     /// Section `storage` of the configuration.
@@ -62,7 +73,8 @@ impl Broker {
     /// Opens every partition in the data directory, which must exist and be locked by the caller, creates the declared
     /// topics, and restores the committed offsets.
     pub fn open(parts: Parts) -> Result<Self, BrokerError> {
-        let Parts { options, declared, storage, disk, clock, metrics } = parts;
+        let Parts { options, offsets, max_payload_mb, declared, storage, disk, clock, metrics } =
+            parts;
         let shared = Arc::new(Shared {
             flush_queue: Arc::default(),
             flush_interval: Duration::from_millis(u64::from(storage.flush_interval_ms)),
@@ -72,7 +84,7 @@ impl Broker {
         let time_file = retention::time_file(&storage.data_dir);
         let last_ns = storage::load_time(&*disk, &time_file)
             .map_err(|source| BrokerError::DataDir { path: time_file.clone(), source })?;
-        let time = Arc::new(GradualClock::resume(Arc::clone(&clock), last_ns));
+        let time = Arc::new(GradualClock::resume(clock, last_ns));
         let retention = Limits {
             total_bytes: retention::bytes(storage.max_total_mb),
             time: Arc::clone(&time),
@@ -89,18 +101,21 @@ impl Broker {
                     bytes: retention::bytes(storage.retention_mb),
                 },
             },
-            env: Environment { disk, clock: time, metrics },
+            defaults: EffectiveSettings {
+                durability: storage.durability,
+                retention_hours: storage.retention_hours,
+                retention_mb: storage.retention_mb,
+                max_segment_mb: storage.max_segment_mb,
+                max_payload_mb,
+            },
+            env: Environment { disk, clock: Arc::<GradualClock>::clone(&time), metrics },
             shared: Arc::clone(&shared),
         };
-        let (mut topics, mut created) = opener.open_all(&declared, &options)?;
+        let (mut topics, mut created) = opener.open_all(&declared)?;
         let offsets_log = opener.offsets_topic(&mut topics, &mut created)?;
-        let table = OffsetTable::new();
-        restore::restore(&offsets_log, &table, &opener.env.metrics)?;
-        let end = |name: &TopicPartition| {
-            Some(topics.get(&name.topic)?.get(&name.partition)?.end_offset())
-        };
-        let now_ns = clock.now_ns();
-        restore::clamp(&offsets_log, &table, &opener.env.metrics, now_ns, end);
+        let table = Arc::new(OffsetTable::new());
+        let opened_ns = time.now_ns();
+        restore::restore(&offsets_log, &table, &opener.env.metrics, opened_ns)?;
         let flusher =
             Flusher::start(Arc::clone(&shared.flush_queue)).map_err(BrokerError::Thread)?;
         let broker = Self {
@@ -108,15 +123,44 @@ impl Broker {
             opener,
             topics: RwLock::new(topics),
             create: Mutex::new(created),
+            connected: Connected::new(Arc::clone(&table), time),
             table,
             offsets_log,
+            offsets_retention_hours: offsets.retention_hours,
+            opened_ns,
             flusher: Mutex::new(Some(flusher)),
-            clock,
+            watchers: Mutex::default(),
             retention,
         };
+        // Before topics are created that may have the same names.
+        broker.finish_deletions();
+        broker.declare(&declared)?;
+        broker.clamp_commits();
         broker.save_time();
         broker.check_space();
         Ok(broker)
+    }
+
+    /// Creates what is declared and missing.
+    fn declare(&self, declared: &[TopicOptions]) -> Result<(), BrokerError> {
+        let (mut created, mut topics) = (self.create.lock(), self.topics.write());
+        for topic in declared {
+            self.opener.declare(topic, &self.options, &mut topics, &mut created)?;
+        }
+        Ok(())
+    }
+
+    fn clamp_commits(&self) {
+        let topics = self.topics.read();
+        let end = |name: &TopicPartition| {
+            Some(topics.get(&name.topic)?.partitions.get(&name.partition)?.end_offset())
+        };
+        restore::clamp(&self.offsets_log, &self.table, self.metrics(), self.now_ns(), end);
+    }
+
+    /// The broker's time, in ns since the Unix epoch.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.retention.time.now_ns()
     }
 
     /// Looks at the free disk space: with less than `storage.min_free_mb`, appends are refused until the next look that
@@ -136,8 +180,7 @@ impl Broker {
         // Asked often; looked for only where there is something to find.
         if metrics.flush_errors.get() > 0 {
             let topics = self.topics.read();
-            let all = topics.values().flat_map(BTreeMap::values);
-            let read_only = all.filter(|partition| partition.is_read_only());
+            let read_only = all_partitions(&topics).filter(|partition| partition.is_read_only());
             let mut partitions: Vec<_> =
                 read_only.map(|partition| partition.name().clone()).collect();
             drop(topics);
@@ -179,12 +222,7 @@ impl Broker {
 
     /// All partitions, the broker's own included.
     pub fn partitions(&self) -> Vec<Arc<Partition>> {
-        self.topics.read().values().flat_map(BTreeMap::values).map(Arc::clone).collect()
-    }
-
-    /// What people see as the time, in ns since the Unix epoch.
-    pub fn now_ns(&self) -> u64 {
-        self.clock.now_ns()
+        all_partitions(&self.topics.read()).map(Arc::clone).collect()
     }
 
     pub(super) fn disk(&self) -> &dyn Disk {
@@ -213,8 +251,8 @@ impl Broker {
         partition: PartitionId,
     ) -> Option<Result<Arc<Partition>, PartitionError>> {
         let topics = self.topics.read();
-        let partitions = topics.get(topic)?;
-        let found = partitions.get(&partition).map(Arc::clone);
+        let topic_found = topics.get(topic)?;
+        let found = topic_found.partitions.get(&partition).map(Arc::clone);
         Some(
             found.ok_or_else(|| PartitionError::UnknownPartition {
                 topic: topic.clone(),
@@ -234,14 +272,14 @@ impl Broker {
         }
         let mut created = self.create.lock();
         if self.existing(topic, partition).is_none() {
-            self.create_topic(topic, partition, &mut created)?;
+            self.create_on_demand(topic, partition, &mut created)?;
         }
         drop(created);
         self.existing(topic, partition)
             .unwrap_or_else(|| Err(PartitionError::UnknownTopic(topic.clone())))
     }
 
-    fn create_topic(
+    fn create_on_demand(
         &self,
         topic: &TopicName,
         wanted: PartitionId,
@@ -265,9 +303,9 @@ impl Broker {
                 (self.opener.data_dir.clone(), io::Error::other("the broker is closed"));
             return Err(OpenError { path, source }.into());
         }
-        let max = self.options.max_partitions;
-        let opened = self.opener.create_on_demand(topic, partitions, max, created)?;
-        self.topics.write().insert(topic.clone(), opened);
+        let options =
+            TopicOptions { partitions: Some(partitions), ..TopicOptions::named(topic.clone()) };
+        self.add_topic(options, created)?;
         tracing::info!(%topic, partitions, "topic created on demand");
         Ok(())
     }
@@ -293,7 +331,7 @@ impl Broker {
                 "commit beyond the log end, clamped to it"
             );
         }
-        self.store_commit(key, offset.min(end))
+        self.store_commit(key, partition, offset.min(end))
     }
 
     /// Commits where the group resumes. An offset beyond the log end is an error, and nothing is stored.
@@ -308,7 +346,7 @@ impl Broker {
             self.opener.env.metrics.commits_refused.inc();
             return Err(CommitError::BeyondEnd { offset, end });
         }
-        self.store_commit(key, offset)
+        self.store_commit(key, partition, offset)
     }
 
     fn end_for_commit(partition: &Partition, offset: Offset) -> Offset {
@@ -317,8 +355,14 @@ impl Broker {
         if offset > end { partition.settled_end_offset() } else { end }
     }
 
-    fn store_commit(&self, key: OffsetKey, offset: Offset) -> Result<Offset, CommitError> {
-        self.table.store(&self.offsets_log, key, offset, self.clock.now_ns())?;
+    pub(super) fn store_commit(
+        &self,
+        key: OffsetKey,
+        partition: &Partition,
+        offset: Offset,
+    ) -> Result<Offset, CommitError> {
+        let committed = Committed::new(offset, self.now_ns());
+        self.table.store(&self.offsets_log, key, committed, || partition.is_deleted())?;
         self.opener.env.metrics.commits.inc();
         Ok(offset)
     }

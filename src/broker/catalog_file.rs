@@ -1,9 +1,10 @@
 //! `catalog.json` in the data directory: which topics there are, and how each is kept.
 //!
 //! A topic is written down before its directories are made, so that a crash in between leaves all of its partitions (the
-//! next start makes them) or none.
+//! next start makes them) or none. One that is deleted is written down as such before anything of it is taken away, until
+//! all of it is: a crash in between leaves none of it, as the next start goes on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use super::error::BrokerError;
 use super::options::TopicOptions;
 use crate::model::TopicName;
-use crate::model::limits::PARTITIONS_PER_TOPIC_MAX;
 use crate::storage::{self, Disk, OpenError};
 
 const FILE: &str = "catalog.json";
@@ -24,6 +24,8 @@ const VERSION: u32 = 1;
 pub(super) struct CatalogFile {
     path: PathBuf,
     topics: BTreeMap<TopicName, TopicOptions>,
+    /// Topics that are deleted, and not all of them is taken away.
+    deleted: BTreeSet<TopicName>,
     /// Something was noted and is not on the disk.
     unsaved: bool,
 }
@@ -33,6 +35,8 @@ pub(super) struct CatalogFile {
 struct Content {
     version: u32,
     topics: Vec<TopicOptions>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    deleted: Vec<String>,
 }
 
 impl CatalogFile {
@@ -41,13 +45,13 @@ impl CatalogFile {
         let path = data_dir.join(FILE);
         let bytes = storage::read_file(disk, &path)
             .map_err(|source| BrokerError::DataDir { path: path.clone(), source })?;
-        let topics = match bytes {
-            None => BTreeMap::new(),
+        let (topics, deleted) = match bytes {
+            None => <_>::default(),
             Some(bytes) => {
                 parse(&bytes).map_err(|why| BrokerError::Catalog { path: path.clone(), why })?
             }
         };
-        Ok(Self { path, topics, unsaved: false })
+        Ok(Self { path, topics, deleted, unsaved: false })
     }
 
     pub(super) fn topics(&self) -> impl Iterator<Item = &TopicOptions> {
@@ -66,6 +70,30 @@ impl CatalogFile {
         }
     }
 
+    /// Has it written down that a topic is deleted. Returns the entry that it had.
+    pub(super) fn delete(&mut self, name: &TopicName) -> Option<TopicOptions> {
+        self.unsaved = true;
+        self.deleted.insert(name.clone());
+        self.topics.remove(name)
+    }
+
+    /// Takes [`CatalogFile::delete`] back, which could not be written down.
+    pub(super) fn undelete(&mut self, name: &TopicName, entry: Option<TopicOptions>) {
+        self.unsaved = true;
+        self.deleted.remove(name);
+        self.topics.extend(entry.map(|entry| (name.clone(), entry)));
+    }
+
+    /// Has it written down that all of a deleted topic is taken away.
+    pub(super) fn forget_deleted(&mut self, name: &TopicName) {
+        self.unsaved |= self.deleted.remove(name);
+    }
+
+    /// Topics that are deleted, and not all of them is taken away.
+    pub(super) fn deleted(&self) -> &BTreeSet<TopicName> {
+        &self.deleted
+    }
+
     /// Writes down, durably, what was noted.
     pub(super) fn save(&mut self, disk: &dyn Disk) -> Result<(), OpenError> {
         if self.unsaved {
@@ -77,7 +105,11 @@ impl CatalogFile {
 
     fn write(&self, disk: &dyn Disk) -> Result<(), OpenError> {
         let failed = |source| OpenError { path: self.path.clone(), source };
-        let content = Content { version: VERSION, topics: self.topics.values().cloned().collect() };
+        let content = Content {
+            version: VERSION,
+            topics: self.topics.values().cloned().collect(),
+            deleted: self.deleted.iter().map(TopicName::to_string).collect(),
+        };
         let mut bytes =
             serde_json::to_vec_pretty(&content).map_err(|error| failed(error.into()))?;
         bytes.push(b'\n');
@@ -85,7 +117,9 @@ impl CatalogFile {
     }
 }
 
-fn parse(bytes: &[u8]) -> Result<BTreeMap<TopicName, TopicOptions>, String> {
+type Parsed = (BTreeMap<TopicName, TopicOptions>, BTreeSet<TopicName>);
+
+fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let content: Content = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
     if content.version != VERSION {
         return Err(format!("its version is {}, not {VERSION}", content.version));
@@ -93,7 +127,7 @@ fn parse(bytes: &[u8]) -> Result<BTreeMap<TopicName, TopicOptions>, String> {
     let mut topics = BTreeMap::new();
     for topic in content.topics {
         let name = topic.name.clone();
-        let legal = topic.partitions.is_some_and(|n| (1..=PARTITIONS_PER_TOPIC_MAX).contains(&n));
+        let legal = topic.partitions.is_some() && topic.out_of_range().is_none();
         if !legal || name.is_reserved() {
             return Err(format!("the entry of topic {name} is impossible"));
         }
@@ -101,5 +135,13 @@ fn parse(bytes: &[u8]) -> Result<BTreeMap<TopicName, TopicOptions>, String> {
             return Err(format!("topic {name} is there twice"));
         }
     }
-    Ok(topics)
+    let mut deleted = BTreeSet::new();
+    for name in content.deleted {
+        let name = TopicName::parse(name).map_err(|error| error.to_string())?;
+        if name.is_reserved() || topics.contains_key(&name) {
+            return Err(format!("topic {name} cannot be a deleted one"));
+        }
+        deleted.insert(name);
+    }
+    Ok((topics, deleted))
 }

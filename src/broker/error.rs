@@ -94,6 +94,22 @@ pub enum PartitionError {
         /// The limit, `topics.max_partitions`.
         max: u32,
     },
+    /// The broker holds as many topics as it may.
+    #[error("there are {there} topics, and the limit is {max}")]
+    TooManyTopics {
+        /// Topics there are.
+        there: usize,
+        /// The limit, `topics.max_topics`.
+        max: u32,
+    },
+    /// A topic of this name was deleted, and not all that belonged to it is removed.
+    #[error("topic {topic} was deleted, and not all of it is removed yet: {why}")]
+    Unfinished {
+        /// The topic.
+        topic: TopicName,
+        /// What stands in the way.
+        why: String,
+    },
     /// The disk did not take it.
     #[error("cannot create the topic: {0}")]
     Create(#[from] OpenError),
@@ -105,6 +121,9 @@ pub enum AppendError {
     /// So little disk space is left that it is kept for committed offsets.
     #[error("less disk space is left than storage.min_free_mb")]
     LowSpace,
+    /// The topic was deleted.
+    #[error("the topic was deleted")]
+    Deleted,
     /// The log did not take it.
     #[error(transparent)]
     Log(#[from] storage::AppendError),
@@ -116,7 +135,7 @@ impl AppendError {
         use storage::AppendError::{Io, OffsetsExhausted, ReadOnly};
         match self {
             Self::LowSpace | Self::Log(Io(_)) => false,
-            Self::Log(ReadOnly | OffsetsExhausted(_)) => true,
+            Self::Deleted | Self::Log(ReadOnly | OffsetsExhausted(_)) => true,
         }
     }
 }
@@ -130,6 +149,9 @@ pub enum CommitError {
     /// The table holds as many offsets as it may.
     #[error("no room for one more group and partition")]
     TableFull,
+    /// The topic was deleted.
+    #[error("the topic was deleted")]
+    Deleted,
     /// There is nothing to resume at there. [`Broker::commit`](super::Broker::commit) takes it for the end instead.
     #[error("offset {offset} is beyond the log end, which is {end}")]
     BeyondEnd {

@@ -4,19 +4,27 @@
 //! * [`Partition`]: appends runs, gives readers their next bytes, wakes those who wait.
 //! * [`Wake`]: how those who wait are told; implemented by the network layer.
 //! * [`Health`]: what is wrong now.
+//! * [`TopicDescription`], [`TopicChange`], [`GroupDescription`], [`GroupReset`] and their like: administration.
 //!
 //! For people and their tools: `peek` and `store`, one record at a time.
 //!
 //! Inside: `opener` (from the data directory, `catalog_file` and the declared topics to partitions), `dirt` and `flusher` (when what was
-//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `offsets` and `restore` (committed offsets).
+//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `offsets` and `restore` (committed offsets), `connected` and `expiry`
+//! (how long they are kept), `topics`, `deletion` and `groups` (administration).
 
+mod as_text;
 #[expect(clippy::module_inception, reason = "the broker is the module's main type")]
 mod broker;
 mod catalog;
 mod catalog_file;
+mod connected;
+mod deletion;
 mod dirt;
 mod error;
+mod expiry;
 mod flusher;
+mod group_description;
+mod groups;
 mod health;
 mod offsets;
 mod opener;
@@ -29,19 +37,31 @@ mod space;
 mod store;
 #[cfg(test)]
 mod tests;
+mod topic;
+mod topic_change;
+mod topic_description;
+mod topics;
 mod wake;
 
 pub use broker::{Broker, Parts};
-pub use catalog::parse_dir_name;
+pub use catalog::{parse_deleted_dir_name, parse_dir_name};
+pub use connected::Member;
 pub use error::{
     AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
 };
+pub use group_description::{
+    GroupDescription, GroupError, GroupLag, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo,
+};
 pub use health::{Health, Problem};
 pub use offsets::OffsetKey;
-pub use options::{Options, TopicOptions};
+pub use options::{OffsetsOptions, Options, TopicOptions};
 pub use partition::{Partition, Settled};
 pub use peek::{Peek, PeekError, PeekFrom, Peeked, PeekedFrame};
 pub use store::StoreError;
+pub use topic_change::{Change, TopicChange, TopicError};
+pub use topic_description::{
+    DamagedRange, EffectiveSettings, PartitionDescription, TopicDescription, TopicSummary,
+};
 pub use wake::{WaiterId, Wake};
 
 pub use crate::storage::{Appended, Cursor, Deleted, Fetch, LocateError, Moved, SegmentSize};

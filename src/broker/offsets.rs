@@ -1,7 +1,8 @@
 //! Where each consumer group resumes: the table, and its entries in the log of `__consumer_offsets`.
 //!
 //! An entry is a frame with the key `GROUP:TOPIC:PARTITION` and the committed offset (`u64`, big-endian) as its payload,
-//! as the original writes it. Names contain no colon, so the key is unambiguous, and the newest entry of a key counts
+//! as the original writes it; with an empty payload the group has committed nothing. The frame's timestamp is when that was, in
+//! the broker's time. Names contain no colon, so the key is unambiguous, and the newest entry of a key counts
 //! whoever wrote it.
 
 use std::collections::HashMap;
@@ -18,12 +19,28 @@ use crate::model::{GroupName, Offset, PartitionId, TopicName, TopicPartition};
 use crate::record::{FrameBuilder, FrameLimits, FrameTooLarge, Run, wire};
 
 /// A group and the partition it reads.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OffsetKey {
     /// The group.
     pub group: GroupName,
     /// The partition.
     pub partition: TopicPartition,
+}
+
+/// A committed offset.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Committed {
+    pub(super) offset: Offset,
+    /// When it was committed, in the broker's time, in ns since the Unix epoch.
+    pub(super) at_ns: u64,
+    /// When there was the last sign of life: that, or a consumer that left later.
+    pub(super) seen_ns: u64,
+}
+
+impl Committed {
+    pub(super) fn new(offset: Offset, at_ns: u64) -> Self {
+        Self { offset, at_ns, seen_ns: at_ns }
+    }
 }
 
 /// Why an entry of the offsets topic says nothing.
@@ -38,7 +55,7 @@ pub(super) enum EntryError {
 /// The committed offsets of all groups, in lock-striped shards.
 #[derive(Debug)]
 pub(super) struct OffsetTable {
-    shards: Box<[Mutex<HashMap<OffsetKey, Offset>>]>,
+    shards: Box<[Mutex<HashMap<OffsetKey, Committed>>]>,
     hasher: std::hash::RandomState,
     len: AtomicUsize,
 }
@@ -52,7 +69,7 @@ impl OffsetTable {
         }
     }
 
-    fn shard(&self, key: &OffsetKey) -> &Mutex<HashMap<OffsetKey, Offset>> {
+    fn shard(&self, key: &OffsetKey) -> &Mutex<HashMap<OffsetKey, Committed>> {
         // The remainder fits `usize`, being less than the number of shards.
         let hash = self.hasher.hash_one(key) % OFFSET_SHARDS as u64;
         &self.shards[usize::try_from(hash).unwrap_or(0)]
@@ -60,7 +77,7 @@ impl OffsetTable {
 
     /// Where the group resumes; `None` if it never committed.
     pub(super) fn get(&self, key: &OffsetKey) -> Option<Offset> {
-        self.shard(key).lock().get(key).copied()
+        self.shard(key).lock().get(key).map(|committed| committed.offset)
     }
 
     /// Runs `write` (which puts the entry into the log) and then sets the offset, with the key's shard locked, so that
@@ -68,7 +85,7 @@ impl OffsetTable {
     pub(super) fn set<E>(
         &self,
         key: OffsetKey,
-        offset: Offset,
+        committed: Committed,
         write: impl FnOnce() -> Result<(), E>,
     ) -> Result<Result<(), TableFull>, E> {
         let mut shard = self.shard(&key).lock();
@@ -77,30 +94,72 @@ impl OffsetTable {
             return Ok(Err(TableFull));
         }
         write()?;
-        if shard.insert(key, offset).is_none() {
+        if shard.insert(key, committed).is_none() {
             self.len.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Ok(()))
     }
 
-    /// Appends the entry of a commit to the log and sets the offset.
+    /// Appends the entry of a commit to the log and sets the offset. Not if the partition's topic is deleted meanwhile.
     pub(super) fn store(
         &self,
         log: &Arc<Partition>,
         key: OffsetKey,
-        offset: Offset,
-        timestamp_ns: u64,
+        committed: Committed,
+        is_deleted: impl FnOnce() -> bool,
     ) -> Result<(), CommitError> {
-        let mut frame = Vec::new();
-        // Names bound the key's size: the frame always fits.
-        let _ = write_entry(&key, offset, timestamp_ns, &mut frame);
-        let write = || -> Result<(), AppendError> {
-            if let Some(mut run) = Run::parse(&mut frame, &FrameLimits::STORED) {
-                log.append(&mut run)?;
-            }
-            Ok(())
+        let frame = entry(&key, Some(committed.offset), committed.at_ns);
+        let write = || {
+            // Under the shard's lock: whoever forgets the topic's offsets comes after that, or has said so before.
+            if is_deleted() { Err(CommitError::Deleted) } else { Ok(append(log, frame)?) }
         };
-        self.set(key, offset, write)?.map_err(|_| CommitError::TableFull)
+        self.set(key, committed, write)?.map_err(|_| CommitError::TableFull)
+    }
+
+    /// Forgets an offset that `goes`, and appends to the log that it is forgotten. False if there was none to go.
+    pub(super) fn forget(
+        &self,
+        log: &Arc<Partition>,
+        key: &OffsetKey,
+        now_ns: u64,
+        goes: impl FnOnce(&Committed) -> bool,
+    ) -> Result<bool, AppendError> {
+        let mut shard = self.shard(key).lock();
+        if !shard.get(key).is_some_and(goes) {
+            return Ok(false);
+        }
+        append(log, entry(key, None, now_ns))?;
+        shard.remove(key);
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        Ok(true)
+    }
+
+    /// Forgets an offset of which the log says that it is forgotten.
+    pub(super) fn unset(&self, key: &OffsetKey) {
+        if self.shard(key).lock().remove(key).is_some() {
+            self.len.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes a sign of life.
+    pub(super) fn touch(&self, key: &OffsetKey, now_ns: u64) {
+        if let Some(committed) = self.shard(key).lock().get_mut(key) {
+            committed.seen_ns = committed.seen_ns.max(now_ns);
+        }
+    }
+
+    /// The committed offsets whose keys are `wanted`.
+    pub(super) fn collect(
+        &self,
+        wanted: impl Fn(&OffsetKey) -> bool,
+    ) -> Vec<(OffsetKey, Committed)> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let here = shard.iter().filter(|(key, _)| wanted(key));
+            found.extend(here.map(|(key, committed)| (key.clone(), *committed)));
+        }
+        found
     }
 
     /// The keys whose offset is larger than `end` gives for their partition, and that end.
@@ -110,8 +169,8 @@ impl OffsetTable {
     ) -> Vec<(OffsetKey, Offset)> {
         let mut found = Vec::new();
         for shard in &self.shards {
-            for (key, &offset) in &*shard.lock() {
-                if let Some(end) = end(&key.partition).filter(|&end| offset > end) {
+            for (key, committed) in &*shard.lock() {
+                if let Some(end) = end(&key.partition).filter(|&end| committed.offset > end) {
                     found.push((key.clone(), end));
                 }
             }
@@ -129,22 +188,44 @@ impl OffsetTable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TableFull;
 
-/// Appends the frame of one commit to `out`.
+fn entry(key: &OffsetKey, offset: Option<Offset>, timestamp_ns: u64) -> Vec<u8> {
+    let mut frame = Vec::new();
+    // Names bound the key's size: the frame always fits.
+    let _ = write_entry(key, offset, timestamp_ns, &mut frame);
+    frame
+}
+
+fn append(log: &Arc<Partition>, mut frame: Vec<u8>) -> Result<(), AppendError> {
+    if let Some(mut run) = Run::parse(&mut frame, &FrameLimits::STORED) {
+        log.append(&mut run)?;
+    }
+    Ok(())
+}
+
+/// Appends the frame of one commit to `out`; without an offset, of one that is forgotten.
 pub(super) fn write_entry(
     key: &OffsetKey,
-    offset: Offset,
+    offset: Option<Offset>,
     timestamp_ns: u64,
     out: &mut Vec<u8>,
 ) -> Result<(), FrameTooLarge> {
     let name = format!("{}:{}:{}", key.group, key.partition.topic, key.partition.partition);
-    FrameBuilder::new(timestamp_ns).key(name.as_bytes()).write(&wire::u64_bytes(offset), out)
+    let payload = offset.map(wire::u64_bytes);
+    let payload = payload.as_ref().map_or(&[][..], |bytes| bytes);
+    FrameBuilder::new(timestamp_ns).key(name.as_bytes()).write(payload, out)
 }
 
-/// Reads the key and payload of one commit.
-pub(super) fn read_entry(key: &[u8], payload: &[u8]) -> Result<(OffsetKey, Offset), EntryError> {
+/// Reads the key and payload of one commit; no offset if it is forgotten.
+pub(super) fn read_entry(
+    key: &[u8],
+    payload: &[u8],
+) -> Result<(OffsetKey, Option<Offset>), EntryError> {
     let key = read_key(key).ok_or(EntryError::Key)?;
+    if payload.is_empty() {
+        return Ok((key, None));
+    }
     let offset = wire::get_u64(payload, 0).filter(|_| payload.len() == 8);
-    Ok((key, offset.ok_or(EntryError::Payload(payload.len()))?))
+    Ok((key, Some(offset.ok_or(EntryError::Payload(payload.len()))?)))
 }
 
 fn read_key(key: &[u8]) -> Option<OffsetKey> {
@@ -171,11 +252,12 @@ mod tests {
     #[test]
     fn entries_are_written_as_the_original_writes_them() {
         let mut frame = Vec::new();
-        write_entry(&key("billing", "my_topic", 3), 1500, 7, &mut frame).unwrap();
+        write_entry(&key("billing", "my_topic", 3), Some(1500), 7, &mut frame).unwrap();
         let (header, name, payload) = Frames::new(&frame).next().unwrap();
         assert_eq!((header.records(), name), (1, &b"billing:my_topic:3"[..]));
         assert_eq!(payload, [0, 0, 0, 0, 0, 0, 5, 220]);
-        assert_eq!(read_entry(name, payload), Ok((key("billing", "my_topic", 3), 1500)));
+        assert_eq!(read_entry(name, payload), Ok((key("billing", "my_topic", 3), Some(1500))));
+        assert_eq!(read_entry(name, b""), Ok((key("billing", "my_topic", 3), None)));
     }
 
     #[test]
@@ -191,10 +273,13 @@ mod tests {
     fn no_commit_differs_from_commit_zero() {
         let table = OffsetTable::new();
         assert_eq!(table.get(&key("g", "t", 0)), None);
-        table.set(key("g", "t", 0), 0, || Ok::<_, ()>(())).unwrap().unwrap();
+        table.set(key("g", "t", 0), Committed::new(0, 1), || Ok::<_, ()>(())).unwrap().unwrap();
         assert_eq!(table.get(&key("g", "t", 0)), Some(0));
-        assert_eq!(table.set(key("g", "t", 0), 9, || Err("disk")), Err("disk"));
+        assert_eq!(table.set(key("g", "t", 0), Committed::new(9, 2), || Err("disk")), Err("disk"));
         assert_eq!(table.get(&key("g", "t", 0)), Some(0), "what was not written does not count");
         assert_eq!(table.len(), 1);
+        table.unset(&key("g", "t", 0));
+        table.unset(&key("g", "t", 0));
+        assert_eq!((table.get(&key("g", "t", 0)), table.len()), (None, 0));
     }
 }

@@ -1,17 +1,20 @@
 //! Opening and creating partitions, each as its topic is to be kept.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::catalog::{self, Found, partition_dir};
+use super::catalog::{self, Found, deleted_dir_name, parse_deleted_dir_name, partition_dir};
 use super::catalog_file::CatalogFile;
 use super::error::{BrokerError, PartitionError};
 use super::options::{Options, TopicOptions};
 use super::partition::{Partition, Shared};
 use super::retention::{age_ns, bytes};
+use super::topic::{Partitions, Topic, Topics};
+use super::topic_description::EffectiveSettings;
+use crate::model::limits::MIB;
 use crate::model::{PartitionId, TopicName, TopicPartition};
 use crate::storage::{Durability, Environment, Log, LogOptions, OpenError, Retention};
 
@@ -21,18 +24,19 @@ const OFFSETS_TOPIC: &str = "__consumer_offsets";
 /// Files that a new partition keeps open: its log and its index.
 const FILES_PER_PARTITION: u64 = 2;
 
-pub(super) type Partitions = BTreeMap<PartitionId, Arc<Partition>>;
-
-pub(super) type Topics = HashMap<TopicName, Partitions>;
-
 /// Knows what was opened and created.
 #[derive(Debug, Default)]
 pub(super) struct Created {
+    /// Partitions that are open, the broker's own included.
     pub(super) partitions: usize,
+    /// Topics, without the broker's own.
+    pub(super) topics: usize,
+    /// The next partition's number among all there ever were.
+    ordinal: usize,
     /// The broker is closed: a topic created now would be flushed by nobody.
     pub(super) closed: bool,
     /// What is written down of the topics.
-    file: CatalogFile,
+    pub(super) file: CatalogFile,
 }
 
 /// Opens partitions.
@@ -41,26 +45,31 @@ pub(super) struct Opener {
     pub(super) data_dir: PathBuf,
     /// How a log is kept unless its topic says otherwise.
     pub(super) log_options: LogOptions,
+    /// The same, as the configuration says it.
+    pub(super) defaults: EffectiveSettings,
     pub(super) env: Environment,
     pub(super) shared: Arc<Shared>,
 }
 
 impl Opener {
-    /// Opens every partition there is, and creates what is declared and missing. `declared` is checked first: a wrong
-    /// one stops the start before anything is touched.
+    /// Opens every partition there is. What is left of deleted topics is put aside. `declared` is checked first: a wrong one
+    /// stops the start before anything is touched.
     pub(super) fn open_all(
         &self,
         declared: &[TopicOptions],
-        options: &Options,
     ) -> Result<(Topics, Created), BrokerError> {
         let mut found = catalog::discover(&*self.env.disk, &self.data_dir)
             .map_err(|source| BrokerError::DataDir { path: self.data_dir.clone(), source })?;
         let file = CatalogFile::load(&*self.env.disk, &self.data_dir)?;
+        found.topics.retain(|name, _| !file.deleted().contains(name));
         for topic in declared {
             check(topic, &found, &file)?;
         }
         for name in &found.strangers {
             tracing::info!(dir = name, "not a partition, left alone");
+        }
+        for name in file.deleted() {
+            self.put_aside(name)?;
         }
         for topic in file.topics() {
             found.topics.entry(topic.name.clone()).or_default();
@@ -72,23 +81,21 @@ impl Opener {
             self.make_missing(&name, entry.as_ref(), &mut ids)?;
             let declared = declared.iter().find(|topic| topic.name == name);
             let settings = declared.or(entry.as_ref());
-            let log_options = self.log_options_of(&name, settings);
+            let named = || TopicOptions::named(name.clone());
+            let settings = settings.cloned().unwrap_or_else(named);
             let next = ids.last().map_or(0, |last| last + 1);
             if ids.len() < next as usize {
                 tracing::warn!(topic = %name, partitions = ?ids, "partitions are missing; those there are served");
             } else if !name.is_reserved() {
-                let named = || TopicOptions::named(name.clone());
-                let settings = settings.cloned().unwrap_or_else(named);
-                created.file.note(TopicOptions { partitions: Some(next), ..settings });
+                created.file.note(TopicOptions { partitions: Some(next), ..settings.clone() });
             }
-            let partitions = self.open(&name, ids.into_iter(), log_options, &mut created)?;
-            topics.insert(name, partitions);
+            let partitions = self.open(&settings, ids.into_iter(), &mut created)?;
+            created.topics += usize::from(!name.is_reserved());
+            let options = TopicOptions { partitions: Some(next), ..settings };
+            topics.insert(name, Topic { options, declared: declared.is_some(), partitions });
         }
         if let Err(error) = created.file.save(&*self.env.disk) {
             tracing::warn!(%error, "the catalog is not written; the directories say which topics there are");
-        }
-        for topic in declared {
-            self.declare(topic, options, &mut topics, &mut created)?;
         }
         Ok((topics, created))
     }
@@ -117,52 +124,71 @@ impl Opener {
     }
 
     /// Creates the partitions that a declared topic lacks.
-    fn declare(
+    pub(super) fn declare(
         &self,
         topic: &TopicOptions,
         options: &Options,
         topics: &mut Topics,
         created: &mut Created,
     ) -> Result<(), BrokerError> {
-        let there = topics.get(&topic.name).and_then(BTreeMap::last_key_value);
         // Those that are missing in between are left so: their records are somewhere else, perhaps.
-        let from = there.map_or(0, |(&last, _)| last + 1);
+        let from = topics.get(&topic.name).map_or(0, Topic::next_id);
         let default = if from == 0 { options.default_partitions } else { from };
         let until = topic.partitions.unwrap_or(default);
         if from < until {
             let entry = TopicOptions { partitions: Some(until), ..topic.clone() };
-            let opened =
-                self.create_within(options.max_partitions, &entry, from..until, created).map_err(
-                    |source| BrokerError::Declared { topic: topic.name.clone(), source },
-                )?;
-            topics.entry(topic.name.clone()).or_default().extend(opened);
+            let opened = self
+                .create_within(options, &entry, from..until, created)
+                .map_err(|source| BrokerError::Declared { topic: topic.name.clone(), source })?;
+            let new = Topic { options: entry, declared: true, partitions: Partitions::new() };
+            topics.entry(topic.name.clone()).or_insert(new).partitions.extend(opened);
             tracing::info!(topic = %topic.name, partitions = until, added = until - from, "topic created as declared");
         }
         Ok(())
     }
 
-    fn log_options_of(&self, name: &TopicName, topic: Option<&TopicOptions>) -> LogOptions {
-        let declared = topic.and_then(|topic| topic.durability);
-        let durability = if name.is_reserved() {
+    /// How the logs of a topic are kept.
+    pub(super) fn log_options_of(&self, topic: &TopicOptions) -> LogOptions {
+        let durability = if topic.name.is_reserved() {
             // Losing the last commits in a power cut repeats records, which at-least-once allows; waiting for the disk at
             // each commit would slow down everybody.
             Durability::Interval
         } else {
-            declared.unwrap_or(self.log_options.durability)
+            topic.durability.unwrap_or(self.log_options.durability)
         };
-        let retention = if name.is_reserved() {
+        let retention = if topic.name.is_reserved() {
             // The newest entry of each key counts, whatever its age.
             Retention::default()
         } else {
             let default = self.log_options.retention;
-            let hours = topic.and_then(|topic| topic.retention_hours);
-            let mb = topic.and_then(|topic| topic.retention_mb);
             Retention {
-                age_ns: hours.map_or(default.age_ns, age_ns),
-                bytes: mb.map_or(default.bytes, bytes),
+                age_ns: topic.retention_hours.map_or(default.age_ns, age_ns),
+                bytes: topic.retention_mb.map_or(default.bytes, bytes),
             }
         };
-        LogOptions { durability, retention, ..self.log_options }
+        let segment_mb = topic.max_segment_mb.map(|mb| u64::from(mb) * MIB);
+        let segment_bytes = segment_mb.unwrap_or(self.log_options.segment_bytes);
+        LogOptions { segment_bytes, durability, retention, ..self.log_options }
+    }
+
+    /// Largest payload of a frame, in bytes.
+    pub(super) fn max_payload_bytes_of(&self, topic: &TopicOptions) -> u32 {
+        let mb = topic.max_payload_mb.unwrap_or(self.defaults.max_payload_mb);
+        u32::try_from(u64::from(mb) * MIB).unwrap_or(u32::MAX)
+    }
+
+    /// How a topic is kept, in the words of the configuration.
+    pub(super) fn effective(&self, topic: &TopicOptions) -> EffectiveSettings {
+        let default = self.defaults;
+        let reserved = topic.name.is_reserved();
+        let kept = |set: Option<u32>, default| if reserved { 0 } else { set.unwrap_or(default) };
+        EffectiveSettings {
+            durability: self.log_options_of(topic).durability,
+            retention_hours: kept(topic.retention_hours, default.retention_hours),
+            retention_mb: kept(topic.retention_mb, default.retention_mb),
+            max_segment_mb: topic.max_segment_mb.unwrap_or(default.max_segment_mb),
+            max_payload_mb: topic.max_payload_mb.unwrap_or(default.max_payload_mb),
+        }
     }
 
     /// The topic of the committed offsets, created if it is missing.
@@ -176,65 +202,87 @@ impl Opener {
             source: io::ErrorKind::NotFound.into(),
         };
         let topic = TopicName::parse(OFFSETS_TOPIC).map_err(|_| missing())?;
-        if topics.get(&topic).is_none_or(|partitions| !partitions.contains_key(&0)) {
-            let opened = self.create(&topic, 0..1, self.log_options_of(&topic, None), created)?;
-            topics.entry(topic.clone()).or_default().extend(opened);
+        if topics.get(&topic).is_none_or(|found| !found.partitions.contains_key(&0)) {
+            let options = TopicOptions::named(topic.clone());
+            let opened = self.create(&options, 0..1, created)?;
+            let new = Topic { options, declared: false, partitions: Partitions::new() };
+            topics.entry(topic.clone()).or_insert(new).partitions.extend(opened);
         }
         topics
             .get(&topic)
-            .and_then(|partitions| partitions.get(&0))
+            .and_then(|found| found.partitions.get(&0))
             .map(Arc::clone)
             .ok_or_else(missing)
     }
 
-    /// Creates a topic that a client has named, unless the broker would hold more than `max` partitions then.
-    pub(super) fn create_on_demand(
+    /// Creates a topic that does not exist, with the partitions that its entry names.
+    pub(super) fn create_topic(
         &self,
-        topic: &TopicName,
-        partitions: u32,
-        max: u32,
+        options: &Options,
+        entry: TopicOptions,
         created: &mut Created,
-    ) -> Result<Partitions, PartitionError> {
-        let entry =
-            TopicOptions { partitions: Some(partitions), ..TopicOptions::named(topic.clone()) };
-        self.create_within(max, &entry, 0..partitions, created)
+    ) -> Result<Topic, PartitionError> {
+        let ids = 0..entry.partitions.unwrap_or(options.default_partitions);
+        let partitions = self.create_within(options, &entry, ids, created)?;
+        Ok(Topic { options: entry, declared: false, partitions })
     }
 
     fn create_within(
         &self,
-        max: u32,
-        topic: &TopicOptions,
+        options: &Options,
+        entry: &TopicOptions,
         ids: Range<PartitionId>,
         created: &mut Created,
     ) -> Result<Partitions, PartitionError> {
-        let partitions = ids.end - ids.start;
+        self.check_room(options, &entry.name, &ids, created)?;
+        if ids.start == 0 || created.file.get(&entry.name).is_some() {
+            // Before the directories: what is missing of them is made at the next start. A topic with gaps stays without
+            // an entry, and its gaps are left alone.
+            created.file.note(entry.clone());
+            created.file.save(&*self.env.disk)?;
+        }
+        let new = ids.start == 0;
+        let partitions = self.create(entry, ids, created)?;
+        created.topics += usize::from(new);
+        Ok(partitions)
+    }
+
+    /// Whether these partitions may be created, as far as can be known before anything is on the disk.
+    pub(super) fn check_room(
+        &self,
+        options: &Options,
+        topic: &TopicName,
+        ids: &Range<PartitionId>,
+        created: &Created,
+    ) -> Result<(), PartitionError> {
+        if created.file.deleted().contains(topic) {
+            let why = "the broker tries again".to_owned();
+            return Err(PartitionError::Unfinished { topic: topic.clone(), why });
+        }
+        let (there, max) = (created.topics, options.max_topics);
+        if ids.start == 0 && there >= max as usize {
+            return Err(PartitionError::TooManyTopics { there, max });
+        }
+        let (partitions, max) = (ids.end - ids.start, options.max_partitions);
         if created.partitions + partitions as usize > max as usize {
             return Err(PartitionError::LimitReached { partitions, max });
         }
-        // Before anything is on the disk: what is there is opened at the next start, which must not run out.
+        // What is there is opened at the next start, which must not run out.
         self.env
             .disk
             .has_room_for(FILES_PER_PARTITION * u64::from(partitions))
             .map_err(|source| OpenError { path: self.data_dir.clone(), source })?;
-        if ids.start == 0 || created.file.get(&topic.name).is_some() {
-            // Before the directories: what is missing of them is made at the next start. A topic with gaps stays without
-            // an entry, and its gaps are left alone.
-            created.file.note(topic.clone());
-            created.file.save(&*self.env.disk)?;
-        }
-        let log_options = self.log_options_of(&topic.name, Some(topic));
-        Ok(self.create(&topic.name, ids, log_options, created)?)
+        Ok(())
     }
 
-    fn create(
+    pub(super) fn create(
         &self,
-        topic: &TopicName,
+        topic: &TopicOptions,
         ids: Range<PartitionId>,
-        log_options: LogOptions,
         created: &mut Created,
     ) -> Result<Partitions, OpenError> {
-        self.make_dirs(topic, ids.clone())?;
-        self.open(topic, ids, log_options, created)
+        self.make_dirs(&topic.name, ids.clone())?;
+        self.open(topic, ids, created)
     }
 
     fn make_dirs(
@@ -253,25 +301,59 @@ impl Opener {
 
     fn open(
         &self,
-        topic: &TopicName,
+        topic: &TopicOptions,
         ids: impl Iterator<Item = PartitionId>,
-        log_options: LogOptions,
         created: &mut Created,
     ) -> Result<Partitions, OpenError> {
+        let log_options = self.log_options_of(topic);
+        let max_payload_bytes = self.max_payload_bytes_of(topic);
         let mut logs = Vec::new();
         for partition in ids {
-            let name = TopicPartition { topic: topic.clone(), partition };
+            let name = TopicPartition { topic: topic.name.clone(), partition };
             let dir = partition_dir(&self.data_dir, &name);
             let log = Log::open(self.env.clone(), &dir, log_options)?;
             logs.push((name, log));
         }
         // Counted, and queued for the flusher, only once all of them are open.
         let opened = logs.into_iter().map(|(name, log)| {
-            let ordinal = created.partitions;
+            let ordinal = created.ordinal;
+            created.ordinal += 1;
             created.partitions += 1;
-            (name.partition, Partition::new(name, ordinal, log, Arc::clone(&self.shared)))
+            let shared = Arc::clone(&self.shared);
+            (name.partition, Partition::new(name, ordinal, log, max_payload_bytes, shared))
         });
         Ok(opened.collect())
+    }
+
+    /// Gives the directories of a deleted topic names under which nobody looks for a topic, durably. Those that have them
+    /// already stay so.
+    pub(super) fn put_aside(&self, topic: &TopicName) -> Result<(), OpenError> {
+        let (disk, data_dir) = (&*self.env.disk, &self.data_dir);
+        let failed = |path: &Path, source| OpenError { path: path.to_owned(), source };
+        let entries = disk.list(data_dir).map_err(|source| failed(data_dir, source))?;
+        let numbers = entries.iter().filter_map(|entry| parse_deleted_dir_name(&entry.name));
+        let number = numbers.max().map_or(0, |last| last.saturating_add(1));
+        let dirs = entries.iter().filter(|entry| entry.is_dir);
+        for name in dirs.filter_map(|entry| catalog::parse_dir_name(&entry.name)) {
+            if name.topic == *topic {
+                let dir = partition_dir(data_dir, &name);
+                let aside = data_dir.join(deleted_dir_name(&name, number));
+                disk.rename(&dir, &aside).map_err(|source| failed(&dir, source))?;
+            }
+        }
+        disk.sync_dir(data_dir).map_err(|source| failed(data_dir, source))
+    }
+
+    /// Removes the directories of deleted topics; says how many there were.
+    pub(super) fn remove_deleted(&self) -> Result<usize, OpenError> {
+        let (disk, data_dir) = (&*self.env.disk, &self.data_dir);
+        let failed = |path: &Path, source| OpenError { path: path.to_owned(), source };
+        let found = catalog::discover(disk, data_dir).map_err(|source| failed(data_dir, source))?;
+        for name in &found.deleted {
+            let dir = data_dir.join(name);
+            disk.remove_dir(&dir).map_err(|source| failed(&dir, source))?;
+        }
+        Ok(found.deleted.len())
     }
 }
 

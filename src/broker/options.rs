@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::as_text;
 use crate::model::{TopicName, limits};
 use crate::storage::Durability;
 
@@ -15,6 +16,8 @@ pub struct Options {
     pub default_partitions: u32,
     /// Most partitions the broker holds, all topics together; none is created beyond it.
     pub max_partitions: u32,
+    /// Most topics the broker holds, without its own; none is created beyond it.
+    pub max_topics: u32,
 }
 
 impl Default for Options {
@@ -23,7 +26,23 @@ impl Default for Options {
             auto_create: true,
             default_partitions: 1,
             max_partitions: limits::PARTITIONS_DEFAULT_MAX,
+            max_topics: limits::TOPICS_DEFAULT_MAX,
         }
+    }
+}
+
+/// Section `offsets` of the configuration: what groups have committed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct OffsetsOptions {
+    /// Time without a commit and without a connected consumer after which the offsets of a group are forgotten, in hours;
+    /// 0 for never.
+    pub retention_hours: u32,
+}
+
+impl Default for OffsetsOptions {
+    fn default() -> Self {
+        Self { retention_hours: limits::OFFSETS_RETENTION_HOURS_DEFAULT }
     }
 }
 
@@ -46,27 +65,47 @@ pub struct TopicOptions {
     /// Of each partition so much is kept at least, in MiB; 0 for no limit by size.
     #[serde(default)]
     pub retention_mb: Option<u32>,
+    /// Size at which a segment is sealed and the next one begins, in MiB.
+    #[serde(default)]
+    pub max_segment_mb: Option<u32>,
+    /// Largest payload of a frame, in MiB.
+    #[serde(default)]
+    pub max_payload_mb: Option<u32>,
+}
+
+/// A setting outside its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OutOfRange {
+    pub(super) field: &'static str,
+    pub(super) value: u32,
+    pub(super) min: u32,
+    pub(super) max: u32,
 }
 
 impl TopicOptions {
+    /// The first setting that is outside its range, if one is.
+    pub(super) fn out_of_range(&self) -> Option<OutOfRange> {
+        let settings = [
+            ("partitions", self.partitions, limits::PARTITIONS_PER_TOPIC_MAX),
+            ("max_segment_mb", self.max_segment_mb, limits::SEGMENT_MB_MAX),
+            ("max_payload_mb", self.max_payload_mb, limits::PAYLOAD_MB_MAX),
+        ];
+        settings.into_iter().find_map(|(field, value, max)| {
+            let value = value.filter(|value| !(1..=max).contains(value))?;
+            Some(OutOfRange { field, value, min: 1, max })
+        })
+    }
+
     /// A topic about which nothing but its name is said.
     pub fn named(name: TopicName) -> Self {
-        Self { name, partitions: None, durability: None, retention_hours: None, retention_mb: None }
-    }
-}
-
-/// A topic's name as the text that it is in a file.
-mod as_text {
-    use serde::de::{Deserialize as _, Deserializer, Error as _};
-    use serde::ser::Serializer;
-
-    use crate::model::TopicName;
-
-    pub(super) fn serialize<S: Serializer>(name: &TopicName, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_str(name.as_str())
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<TopicName, D::Error> {
-        TopicName::parse(String::deserialize(from)?).map_err(D::Error::custom)
+        Self {
+            name,
+            partitions: None,
+            durability: None,
+            retention_hours: None,
+            retention_mb: None,
+            max_segment_mb: None,
+            max_payload_mb: None,
+        }
     }
 }

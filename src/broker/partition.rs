@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -16,8 +16,8 @@ use crate::metrics::{Metrics, Traffic};
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
 use crate::storage::{
-    self, Appended, Cursor, Deleted, Durability, Fetch, FlushError, LocateError, Log, Moved,
-    Scrubbed, SegmentSize,
+    self, AlterError, Appended, BadRange, Cursor, Deleted, Durability, Fetch, FlushError,
+    LocateError, Log, LogOptions, Moved, Scrubbed, SegmentSize,
 };
 
 /// What all partitions of a broker share.
@@ -40,6 +40,8 @@ pub struct Partition {
     readers: Waiters,
     /// Producers whose acks, or whose sockets, wait for a flush.
     producers: Waiters,
+    /// Largest payload that a frame may have, for producers that connect.
+    max_payload_bytes: AtomicU32,
     /// What waits for the disk.
     dirt: Mutex<Dirt>,
     /// The last append failed: said once, not for each frame.
@@ -73,6 +75,7 @@ impl Partition {
         name: TopicPartition,
         ordinal: usize,
         log: Log,
+        max_payload_bytes: u32,
         shared: Arc<Shared>,
     ) -> Arc<Self> {
         let now = Instant::now();
@@ -82,6 +85,7 @@ impl Partition {
             log,
             readers: Waiters::default(),
             producers: Waiters::default(),
+            max_payload_bytes: AtomicU32::new(max_payload_bytes),
             dirt: Mutex::default(),
             refusing: AtomicBool::new(false),
             failed: AtomicBool::new(false),
@@ -131,6 +135,21 @@ impl Partition {
         self.log.durability()
     }
 
+    /// Offset after the last record that is known to be on the disk.
+    pub(super) fn flushed_offset(&self) -> Offset {
+        self.log.flushed_offset()
+    }
+
+    /// Largest payload of a frame, in bytes, for a producer that connects now.
+    pub fn max_payload_bytes(&self) -> u32 {
+        self.max_payload_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether its topic was deleted: nothing is appended any more, and readers end.
+    pub fn is_deleted(&self) -> bool {
+        self.log.is_discarded()
+    }
+
     /// Whether a failed flush has made the partition read-only.
     pub fn is_read_only(&self) -> bool {
         self.log.is_read_only()
@@ -158,7 +177,7 @@ impl Partition {
             return Err(AppendError::LowSpace);
         }
         let begun = Instant::now();
-        let appended = self.log.append(run).inspect_err(|error| self.refused(run, error))?;
+        let appended = self.log.append(run).map_err(|error| self.refused(run, error))?;
         metrics.append_duration.observe(begun.elapsed());
         if self.refusing.load(Ordering::Relaxed) && self.refusing.swap(false, Ordering::Relaxed) {
             tracing::info!(partition = %self.name, "appends work again");
@@ -185,11 +204,15 @@ impl Partition {
         traffic.records_in.add(run.records());
     }
 
-    fn refused(&self, run: &Run<'_>, error: &storage::AppendError) {
+    fn refused(&self, run: &Run<'_>, error: storage::AppendError) -> AppendError {
         self.shared.metrics.frames_not_stored.add(run.frames() as u64);
+        if self.is_deleted() {
+            return AppendError::Deleted;
+        }
         if !self.refusing.swap(true, Ordering::Relaxed) {
             tracing::error!(partition = %self.name, %error, "append failed; producers are told to retry");
         }
+        error.into()
     }
 
     /// How far appends count as stored.
@@ -203,7 +226,7 @@ impl Partition {
     /// How far appends are on the disk, whatever the durability mode says.
     pub fn flushed(&self) -> Settled {
         // In this order: after a failure no flush moves the offset, so the two fit each other.
-        let failed = self.log.is_read_only();
+        let failed = self.log.is_read_only() || self.is_deleted();
         Settled { until: self.log.flushed_offset(), failed }
     }
 
@@ -212,6 +235,9 @@ impl Partition {
     pub fn is_behind(&self, now: Instant) -> bool {
         if self.log.durability() == Durability::Always {
             // What is not flushed is not acked.
+            return false;
+        }
+        if self.is_deleted() {
             return false;
         }
         let oldest = self.dirt.lock().oldest();
@@ -271,7 +297,11 @@ impl Partition {
 
     /// Compares what was flushed with its checksums; see [`Log::scrub`].
     pub(super) fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> io::Result<Scrubbed> {
-        let found = self.log.scrub(pause)?;
+        let found = match self.log.scrub(pause) {
+            // There is nothing to be looked at any more.
+            Err(_) if self.is_deleted() => return Ok(Scrubbed::default()),
+            found => found?,
+        };
         self.shared.metrics.scrubbed_bytes.add(found.bytes);
         Ok(found)
     }
@@ -288,6 +318,42 @@ impl Partition {
     /// The sizes of its segments, oldest first; see [`Log::sizes`].
     pub fn sizes(&self) -> Vec<SegmentSize> {
         self.log.sizes()
+    }
+
+    /// Records that are damaged, as far as is known.
+    pub(super) fn damage(&self) -> Vec<BadRange> {
+        self.log.damage()
+    }
+
+    /// Keeps the partition in another way from now on; see [`Log::alter`]. Blocks for the disk.
+    pub(super) fn alter(
+        self: &Arc<Self>,
+        options: LogOptions,
+        max_payload_bytes: u32,
+    ) -> Result<(), AlterError> {
+        let result = self.log.alter(options);
+        if let Err(AlterError::ReadOnly) = result {
+            return result;
+        }
+        self.max_payload_bytes.store(max_payload_bytes, Ordering::Relaxed);
+        if let Err(AlterError::Flush(error)) = &result {
+            self.count_flush(Some(error));
+        }
+        // Some of them wait for what the old options would have brought.
+        self.readers.wake_all();
+        self.producers.wake_all();
+        if options.durability == Durability::Always {
+            self.hurry_flush();
+        }
+        result
+    }
+
+    /// Ends the partition: its directory is going to be taken away. Whoever waits is woken, and is told. Blocks for what is
+    /// under way on the disk.
+    pub(super) fn delete(&self) {
+        self.log.discard();
+        self.readers.wake_all();
+        self.producers.wake_all();
     }
 
     /// Deletes the oldest segments; see [`Log::delete_oldest`].
@@ -327,7 +393,7 @@ impl Partition {
         let ended = match result {
             Ok(()) => Ended::Durable,
             Err(FlushError::Postponed(_)) => Ended::Postponed,
-            Err(FlushError::Failed(_)) => Ended::Failed,
+            Err(FlushError::Failed(_) | FlushError::Deleted) => Ended::Failed,
         };
         // Not at once: it would be postponed again.
         let postponed = ended == Ended::Postponed;
@@ -347,7 +413,7 @@ impl Partition {
         let begun = Instant::now();
         let result = self.log.flush();
         self.shared.metrics.flush_duration.observe(begun.elapsed());
-        self.count(&result);
+        self.count_flush(result.as_ref().err());
         result
     }
 
@@ -376,26 +442,26 @@ impl Partition {
     /// Flushes for good; nothing can be appended afterwards.
     pub(super) fn close(&self) -> Result<(), FlushError> {
         let result = self.log.close();
-        self.count(&result);
+        self.count_flush(result.as_ref().err());
         self.producers.wake_all();
         self.readers.wake_all();
         result
     }
 
-    fn count(&self, result: &Result<(), FlushError>) {
+    fn count_flush(&self, error: Option<&FlushError>) {
         self.shared.metrics.flushes.inc();
-        let postponed = matches!(result, Err(FlushError::Postponed(_)));
+        let postponed = matches!(error, Some(FlushError::Postponed(_)));
         let changed = self.postponed.swap(postponed, Ordering::AcqRel) != postponed;
-        match result {
-            Ok(()) if changed => tracing::info!(partition = %self.name, "flushed again"),
-            Err(FlushError::Postponed(error)) if changed => {
+        match error {
+            None if changed => tracing::info!(partition = %self.name, "flushed again"),
+            Some(FlushError::Postponed(error)) if changed => {
                 tracing::warn!(
                     partition = %self.name, %error,
                     "flush postponed; until it succeeds a power cut may lose records"
                 );
             }
-            Ok(()) | Err(FlushError::Postponed(_)) => {}
-            Err(error @ FlushError::Failed(_)) => {
+            None | Some(FlushError::Postponed(_) | FlushError::Deleted) => {}
+            Some(error @ FlushError::Failed(_)) => {
                 if !self.failed.swap(true, Ordering::AcqRel) {
                     self.shared.metrics.flush_errors.inc();
                     tracing::error!(partition = %self.name, %error, "flush failed");

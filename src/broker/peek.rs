@@ -60,6 +60,9 @@ pub enum PeekError {
     /// The place could not be found.
     #[error(transparent)]
     Locate(#[from] LocateError),
+    /// The topic is gone.
+    #[error("the topic was deleted")]
+    Deleted,
     /// The log could not be read.
     #[error("the log cannot be read: {0}")]
     Io(#[from] io::Error),
@@ -81,6 +84,7 @@ impl Partition {
                     seen.next_offset = cursor.tail_offset().unwrap_or(seen.next_offset);
                     return Ok(seen);
                 }
+                Fetch::Deleted => return Err(PeekError::Deleted),
                 Fetch::Damaged => {
                     seen.next_offset = cursor.damage_offset().unwrap_or(seen.next_offset);
                     seen.damaged = true;

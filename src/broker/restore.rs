@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::error::RestoreError;
-use super::offsets::{self, OffsetTable};
+use super::offsets::{self, Committed, OffsetTable};
 use super::partition::Partition;
 use crate::metrics::Metrics;
 use crate::model::{Offset, TopicPartition};
@@ -14,11 +14,12 @@ use crate::storage::{Cursor, Fetch};
 /// Bytes read at once. A frame that is larger is no entry.
 const CHUNK: usize = 1 << 20;
 
-/// Fills the table from the log, newest entry last. Entries that say nothing are counted and skipped.
+/// Fills the table from the log, newest entry last. A time that has not come yet counts as `now_ns`. Entries that say nothing are counted and skipped.
 pub(super) fn restore(
     log: &Partition,
     table: &OffsetTable,
     metrics: &Metrics,
+    now_ns: u64,
 ) -> Result<(), RestoreError> {
     let (mut cursor, _) = log.resume(log.start_offset())?;
     let mut buf = vec![0; CHUNK];
@@ -32,7 +33,7 @@ pub(super) fn restore(
                 skip = 0;
                 continue;
             }
-            Fetch::Tail | Fetch::Damaged => break,
+            Fetch::Tail | Fetch::Damaged | Fetch::Deleted => break,
         };
         if skip > 0 {
             let step = skip.min(slice.len());
@@ -42,9 +43,10 @@ pub(super) fn restore(
         }
         let read = slice.read(&mut buf)?;
         let mut frames = Frames::new(&buf[..read]);
-        for (_, key, payload) in frames.by_ref() {
+        for (header, key, payload) in frames.by_ref() {
             entries += 1;
-            malformed += u64::from(!apply(table, key, payload));
+            let at_ns = header.timestamp.min(now_ns);
+            malformed += u64::from(!apply(table, key, payload, at_ns));
         }
         let used = read - frames.rest().len();
         cursor.advance(used as u64);
@@ -91,9 +93,10 @@ pub(super) fn clamp(
             group = %key.group, partition = %key.partition, end,
             "committed offset lies beyond the log end, clamped to it"
         );
-        if let Err(error) = table.store(log, key.clone(), *end, now_ns) {
+        let committed = Committed::new(*end, now_ns);
+        if let Err(error) = table.store(log, key.clone(), committed, || false) {
             tracing::warn!(group = %key.group, %error, "clamped until the next start only");
-            let _ = table.set(key.clone(), *end, || Ok::<_, Infallible>(()));
+            let _ = table.set(key.clone(), committed, || Ok::<_, Infallible>(()));
         }
     }
     if !beyond.is_empty() {
@@ -102,11 +105,16 @@ pub(super) fn clamp(
     }
 }
 
-fn apply(table: &OffsetTable, key: &[u8], payload: &[u8]) -> bool {
+fn apply(table: &OffsetTable, key: &[u8], payload: &[u8], at_ns: u64) -> bool {
     match offsets::read_entry(key, payload) {
-        Ok((key, offset)) => {
-            let applied = table.set(key, offset, || Ok::<_, Infallible>(()));
+        Ok((key, Some(offset))) => {
+            let committed = Committed::new(offset, at_ns);
+            let applied = table.set(key, committed, || Ok::<_, Infallible>(()));
             matches!(applied, Ok(Ok(())))
+        }
+        Ok((key, None)) => {
+            table.unset(&key);
+            true
         }
         Err(error) => {
             tracing::debug!(%error, key = %key.escape_ascii(), "entry of the offsets topic skipped");

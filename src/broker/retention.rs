@@ -11,7 +11,7 @@ use super::partition::Partition;
 use crate::model::limits;
 use crate::storage::{self, Clock as _, Deleted, GradualClock};
 
-const HOUR_NS: u64 = 3600 * 1_000_000_000;
+pub(super) const HOUR_NS: u64 = 3600 * 1_000_000_000;
 
 /// File that the broker's time is written to, in the data directory.
 const TIME_FILE: &str = ".clock";
@@ -31,8 +31,8 @@ pub(super) fn time_file(data_dir: &Path) -> PathBuf {
 }
 
 impl Broker {
-    /// Deletes segments that are too old or too much, and writes the broker's time down. What cannot be deleted is logged,
-    /// and tried again by the next pass. Waits for the disk: not for a reactor.
+    /// Deletes segments that are too old or too much, forgets offsets of idle groups, and writes the broker's time down. What
+    /// cannot be deleted is logged, and tried again by the next pass. Waits for the disk: not for a reactor.
     pub fn retain(&self) -> Deleted {
         let partitions = self.partitions();
         let mut total = Deleted::default();
@@ -45,6 +45,8 @@ impl Broker {
             }
         }
         self.save_time();
+        self.expire_offsets();
+        self.finish_deletions();
         total
     }
 

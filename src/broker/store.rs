@@ -28,11 +28,13 @@ pub enum StoreError {
         /// Bytes it may have.
         max: u32,
     },
-    /// The payload is larger than a frame may say.
-    #[error("the payload has {bytes} bytes, which is more than a frame can hold")]
+    /// The payload is too large for the topic.
+    #[error("the payload has {bytes} bytes, the limit of the topic is {max}")]
     PayloadTooLarge {
         /// Bytes it has.
         bytes: usize,
+        /// Bytes it may have.
+        max: u32,
     },
     /// The log did not take it.
     #[error(transparent)]
@@ -86,7 +88,11 @@ impl Partition {
         if key.len() > limits::KEY_BYTES_MAX as usize {
             return Err(StoreError::KeyTooLarge { bytes: key.len(), max: limits::KEY_BYTES_MAX });
         }
-        let too_large = || StoreError::PayloadTooLarge { bytes: payload.len() };
+        let max = self.max_payload_bytes();
+        let too_large = || StoreError::PayloadTooLarge { bytes: payload.len(), max };
+        if payload.len() > max as usize {
+            return Err(too_large());
+        }
         let mut frame = Vec::new();
         FrameBuilder::new(timestamp_ns)
             .key(key)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::admin::{GroupCommand, TopicCommand};
 use super::bench::BenchCommand;
 use super::log::LogCommand;
 use crate::client::RetryPolicy;
@@ -80,6 +81,12 @@ pub(super) enum Command {
     Produce(ProduceArgs),
     /// Print records
     Consume(ConsumeArgs),
+    /// Create, list, describe, alter and delete topics of a broker that runs
+    #[command(subcommand)]
+    Topic(TopicCommand),
+    /// List, describe, reset and delete consumer groups of a broker that runs
+    #[command(subcommand)]
+    Group(GroupCommand),
     /// Ask a broker whether it is ready, or lives
     #[command(after_help = HEALTH_HELP)]
     Health(HealthArgs),

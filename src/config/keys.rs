@@ -39,6 +39,8 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("security.receive_memory_mb", 1, U32_MAX),
     ("topics.default_partitions", 1, limits::PARTITIONS_PER_TOPIC_MAX as u64),
     ("topics.max_partitions", 1, U32_MAX),
+    ("topics.max_topics", 1, U32_MAX),
+    ("offsets.retention_hours", 0, U32_MAX),
     ("admin.metrics_max_series", 0, U32_MAX),
 ];
 

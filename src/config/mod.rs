@@ -40,6 +40,8 @@ pub struct Config {
     pub security: net::SecurityOptions,
     /// Topics and partitions.
     pub topics: broker::Options,
+    /// What groups have committed.
+    pub offsets: broker::OffsetsOptions,
     /// Topics that are there from the start.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub topic: Vec<broker::TopicOptions>,

@@ -15,10 +15,15 @@ use crate::model::{TopicName, limits};
 pub(super) const TOPIC: &str = "topic";
 
 const NAME: &str = "name";
-const PARTITIONS: &str = "partitions";
 
-/// The other whole numbers that a topic may have, each from 0.
-const FROM_0: &[&str] = &["retention_hours", "retention_mb"];
+/// The whole numbers that a topic may have, with the smallest and largest values, both allowed.
+const RANGES: &[(&str, u64, u64)] = &[
+    ("partitions", 1, limits::PARTITIONS_PER_TOPIC_MAX as u64),
+    ("retention_hours", 0, keys::U32_MAX),
+    ("retention_mb", 0, keys::U32_MAX),
+    ("max_segment_mb", 1, limits::SEGMENT_MB_MAX as u64),
+    ("max_payload_mb", 1, limits::PAYLOAD_MB_MAX as u64),
+];
 
 /// Name of the topic that values are tried on. Every legal name would do.
 const TRIED: &str = "tried";
@@ -96,12 +101,8 @@ fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a String>) -> String {
 }
 
 fn judge(name: &str, value: &Value) -> Result<(), String> {
-    if name == PARTITIONS {
-        let range = (1, u64::from(limits::PARTITIONS_PER_TOPIC_MAX));
-        return judge_number(value, range);
-    }
-    if FROM_0.contains(&name) {
-        return judge_number(value, (0, keys::U32_MAX));
+    if let Some(&(_, min, max)) = RANGES.iter().find(|(known, ..)| *known == name) {
+        return judge_number(value, (min, max));
     }
     // The value alone on a topic that is right: whatever the types refuse is about this key.
     let mut dict = template();

@@ -106,6 +106,8 @@ reasons! {
     Corrupt = "corrupt";
     /// The offset lies outside the log.
     OutOfRange = "offset_out_of_range";
+    /// The topic was deleted.
+    TopicDeleted = "topic_deleted";
     /// The partition takes no more records.
     ReadOnly = "read_only";
     /// The broker is going down.
@@ -216,6 +218,10 @@ pub struct Metrics {
     pub commits_refused: Counter,
     /// Control frames sent to consumers, heartbeats among them.
     pub control_frames: Counter,
+    /// Committed offsets forgotten because nobody has heard of their group for long.
+    pub offsets_expired: Counter,
+    /// Topics deleted.
+    pub topics_deleted: Counter,
     /// Entries of the offsets topic that could not be read.
     pub offsets_malformed: Counter,
     /// Flushes of a partition to the disk.

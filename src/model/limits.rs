@@ -17,6 +17,13 @@ pub const PARTITION_DIGITS_MAX: u32 = 5;
 /// Most partitions in one broker, unless configured otherwise.
 pub const PARTITIONS_DEFAULT_MAX: u32 = 20_000;
 
+/// Most topics in one broker, unless configured otherwise. With their partitions they are bounded by
+/// [`PARTITIONS_DEFAULT_MAX`] as well.
+pub const TOPICS_DEFAULT_MAX: u32 = 10_000;
+
+/// Time without a sign of life after which the offsets of a group are forgotten by default, in hours.
+pub const OFFSETS_RETENTION_HOURS_DEFAULT: u32 = 168;
+
 /// Largest payload of a frame that a configuration may allow, in MiB.
 pub const PAYLOAD_MB_MAX: u32 = 1024;
 

@@ -181,6 +181,11 @@ impl Connection {
         Step { consumed: 0, action: Action::Close(Box::new(refusal)) }
     }
 
+    /// The largest payload that the topic allows, in bytes; before the first frame is looked at.
+    pub fn limit_payload(&mut self, bytes: u32) {
+        self.limits.payload_bytes = bytes;
+    }
+
     /// The request was carried out.
     pub fn opened(&mut self, opened: Opened) {
         debug_assert_eq!(self.phase, Phase::Opening);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::connection::Asked;
 use super::status::{self, Refusal};
-use crate::broker::{Broker, Cursor, LocateError, OffsetKey, Partition, PartitionError};
+use crate::broker::{Broker, Cursor, LocateError, Member, OffsetKey, Partition, PartitionError};
 use crate::model::{GroupName, Offset, PartitionId, TopicName, TopicPartition};
 use crate::protocol::Request;
 use crate::protocol::v1_1::{Durability, Fallback, Handshake, NO_COMMIT, Role, Start};
@@ -28,7 +28,8 @@ pub(super) enum Target {
     Committed,
 }
 
-/// What a consumer of version 1.1 asks for beside records, nothing of it for one of version 1.0; and how far it got.
+/// What a consumer of version 1.1 asks for beside records, nothing of it but its group for one of version 1.0; and how far it
+/// got.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     /// It may commit this.
@@ -41,6 +42,8 @@ pub(super) struct Reading {
     pub(super) until_offset: Offset,
     /// It did not get the place it asked for: the one it has, and why.
     pub(super) moved: Option<(Offset, String)>,
+    /// It counts as one of its group until this is dropped.
+    pub(super) _member: Option<Member>,
     /// Offsets before this one were counted as sent, or are not for this consumer.
     counted: Offset,
 }
@@ -51,6 +54,18 @@ impl Reading {
         let more = until.saturating_sub(self.counted);
         self.counted += more;
         more
+    }
+}
+
+impl Target {
+    /// Whether its topic was deleted meanwhile.
+    pub(super) fn is_deleted(&self) -> bool {
+        match self {
+            Self::Producer { partition, .. }
+            | Self::Consumer(partition, ..)
+            | Self::Committer(partition, _) => partition.is_deleted(),
+            Self::Committed => false,
+        }
     }
 }
 
@@ -131,12 +146,16 @@ fn act_1_0(
     match request {
         Request::Produce { .. } => Ok(Target::Producer { partition, flushed: false }),
         Request::Consume { group, .. } => {
-            let committed = broker.committed(&key(group, partition.name()));
+            let key = key(group, partition.name());
+            // Before the offset is looked up: it is not forgotten from then on.
+            let _member = Some(broker.join(key.clone()));
+            let committed = broker.committed(&key);
             let from = committed.unwrap_or(0);
             let (cursor, moved) = resume(&partition, group, committed, from)
                 .map_err(|error| status::of_locate(&error))?;
             let counted = moved.unwrap_or(from).max(partition.start_offset());
-            Ok(Target::Consumer(partition, cursor, Reading { counted, ..Reading::default() }))
+            let reading = Reading { counted, _member, ..Reading::default() };
+            Ok(Target::Consumer(partition, cursor, reading))
         }
         Request::Commit { group, offset, .. } => {
             match broker.commit(key(group, partition.name()), &partition, *offset) {
@@ -162,9 +181,10 @@ fn act_1_1(broker: &Broker, handshake: &Handshake, partition: Arc<Partition>) ->
         Role::Consume { group, start, heartbeat_ms, until_end } => {
             let end = partition.end_offset();
             let key = group.as_ref().map(|group| key(group, partition.name()));
+            let _member = key.clone().map(|key| broker.join(key));
             let committed = key.as_ref().and_then(|key| broker.committed(key));
-            let reading =
-                Reading { heartbeat: heartbeat_ms.map(heartbeat), key, ..Reading::default() };
+            let heartbeat = heartbeat_ms.map(heartbeat);
+            let reading = Reading { heartbeat, key, _member, ..Reading::default() };
             let wanted = Wanted { group: group.as_ref(), start: *start, committed, end };
             consume(partition, &wanted, *until_end, reading)
                 .map_err(|error| status::of_locate(&error))

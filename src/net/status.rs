@@ -93,7 +93,11 @@ pub(super) fn of_partition(error: &PartitionError) -> Refusal {
         }
         PartitionError::Reserved(topic) => new(CloseReason::ReservedTopic, Status::ReservedTopic)
             .message(format!("{topic} is a topic of the broker")),
-        PartitionError::LimitReached { .. } => new(CloseReason::LimitReached, Status::LimitReached),
+        PartitionError::LimitReached { .. } | PartitionError::TooManyTopics { .. } => {
+            new(CloseReason::LimitReached, Status::LimitReached)
+        }
+        PartitionError::Unfinished { topic, .. } => new(CloseReason::Storage, Status::NotStored)
+            .message(format!("{topic} was deleted, and not all of it is removed yet")),
         // The error names paths.
         PartitionError::Create(_) => new(CloseReason::Storage, Status::NotStored)
             .message("the topic could not be created now; the broker's log says why"),
@@ -120,6 +124,7 @@ pub(super) fn of_commit(error: &CommitError) -> Refusal {
     let reason = match error {
         CommitError::Append(_) => CloseReason::Storage,
         CommitError::TableFull => CloseReason::LimitReached,
+        CommitError::Deleted => CloseReason::TopicDeleted,
         CommitError::BeyondEnd { .. } => CloseReason::OutOfRange,
     };
     let Answer { value, .. } = answer_of_commit(error);
@@ -134,22 +139,34 @@ pub(super) fn answer_of_commit(error: &CommitError) -> Answer {
 
 fn status_of_commit(error: &CommitError) -> Status {
     match error {
+        // The offsets topic is never deleted.
         CommitError::Append(error) if error.is_permanent() => Status::ReadOnly,
         CommitError::Append(_) => Status::NotStored,
         CommitError::TableFull => Status::LimitReached,
+        CommitError::Deleted => Status::TopicDeleted,
         CommitError::BeyondEnd { .. } => Status::OffsetOutOfRange,
     }
 }
 
 /// Why frames will never be stored, if so: the error is not one that passes.
 pub(super) fn of_append(error: &AppendError) -> Option<Refusal> {
-    error.is_permanent().then(|| Refusal::new(CloseReason::ReadOnly, Status::ReadOnly, error))
+    match error {
+        AppendError::Deleted => Some(of_deleted()),
+        error => error
+            .is_permanent()
+            .then(|| Refusal::new(CloseReason::ReadOnly, Status::ReadOnly, error)),
+    }
 }
 
 /// Why frames whose flush failed are not stored.
 pub(super) fn of_failed_flush() -> Refusal {
     let error = "a flush failed: the partition takes no more records until the broker is restarted";
     Refusal::new(CloseReason::ReadOnly, Status::ReadOnly, &error)
+}
+
+/// Why a connection ends whose topic was deleted.
+pub(super) fn of_deleted() -> Refusal {
+    Refusal::new(CloseReason::TopicDeleted, Status::TopicDeleted, &"the topic was deleted")
 }
 
 /// Why nothing begins any more.

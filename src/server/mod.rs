@@ -143,6 +143,11 @@ impl Server {
         self.admin.as_ref().map(Admin::addr)
     }
 
+    /// The broker, for those who administer it.
+    pub fn broker(&self) -> &Arc<Broker> {
+        &self.broker
+    }
+
     /// Its instruments.
     pub fn metrics(&self) -> &Arc<Metrics> {
         self.broker.metrics()
@@ -182,6 +187,8 @@ fn recover(config: &Config, metrics: Arc<Metrics>) -> Result<Broker, BrokerError
     let began = Instant::now();
     let broker = Broker::open(Parts {
         options: config.topics.clone(),
+        offsets: config.offsets.clone(),
+        max_payload_mb: config.security.max_payload_mb,
         declared: config.topic.clone(),
         storage: config.storage.clone(),
         disk: Arc::new(OsDisk),

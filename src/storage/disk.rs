@@ -49,7 +49,7 @@ pub trait Disk: Debug + Send + Sync {
     fn create_dir(&self, path: &Path) -> io::Result<()>;
     /// The entries of a directory, in no order.
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>>;
-    /// Renames a file, replacing the target.
+    /// Renames a file, replacing the target, or a directory, whose target must not be there.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Makes a new file `to` that holds what `from` does, its bytes durable; its name is not. With `link` it may be the same
     /// file under another name, so neither is ever written again; else, and where that cannot be, a clone or a copy.
@@ -63,6 +63,11 @@ pub trait Disk: Debug + Send + Sync {
     }
     /// Removes a file. It is no error if it is not there.
     fn remove_file(&self, path: &Path) -> io::Result<()>;
+    /// Removes a directory with all that is in it, in any order and not durably. It is no error if it is not there. A disk
+    /// that cannot do that leaves it.
+    fn remove_dir(&self, _path: &Path) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Makes the entries of a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Whether this many more files can be kept open and enough descriptors are left for everything else.

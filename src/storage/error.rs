@@ -71,6 +71,9 @@ pub enum FlushError {
     /// There was no descriptor to reach the directory with. Nothing is lost by that: the next flush makes up for it.
     #[error("not flushed yet: {0}")]
     Postponed(io::Error),
+    /// The log was deleted: there is nothing to make durable.
+    #[error("the log was deleted")]
+    Deleted,
 }
 
 impl FlushError {

@@ -22,6 +22,9 @@ impl Log {
         if self.is_read_only() {
             return Err(FlushError::Failed(io::Error::other("an earlier flush failed")));
         }
+        if self.is_discarded() {
+            return Err(FlushError::Deleted);
+        }
         self.sync_all().map_err(|error| {
             if FlushError::is_postponing(&error) {
                 return FlushError::Postponed(error);
@@ -59,7 +62,8 @@ impl Log {
         if Arc::ptr_eq(&writer.active, &active) {
             writer.flushed = mark.position;
         }
-        if self.options.durability == Durability::Always {
+        // It may have been shown before, up to here or further on: the durability mode can change.
+        if self.options.durability() == Durability::Always && active.end() < mark.position {
             active.publish(mark.position, mark.next_offset);
         }
         self.reach(&mut writer, mark.next_offset);
@@ -72,9 +76,9 @@ impl Log {
 
     /// Everything before `next_offset` is durable, names included.
     fn reach(&self, writer: &mut Writer, next_offset: Offset) {
-        self.forget_settled(writer);
-        if self.options.durability == Durability::Always {
-            self.end_offset.store(next_offset, Ordering::Release);
+        Self::forget_settled(writer);
+        if self.options.durability() == Durability::Always {
+            self.end_offset.fetch_max(next_offset, Ordering::AcqRel);
         }
         self.flushed_offset.store(next_offset, Ordering::Release);
     }
@@ -115,14 +119,9 @@ impl Log {
     }
 
     /// Shows readers the whole of the sealed segments that are durable, names included.
-    fn forget_settled(&self, writer: &mut Writer) {
-        while let Some(Settling { segment, mark, .. }) =
-            writer.settling.pop_front_if(|settling| settling.synced)
-        {
-            if self.options.durability == Durability::Always {
-                segment.publish(mark.position, mark.next_offset);
-                segment.seal();
-            }
+    fn forget_settled(writer: &mut Writer) {
+        while let Some(settling) = writer.settling.pop_front_if(|settling| settling.synced) {
+            settling.show();
         }
     }
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::alter::LiveOptions;
 use super::clock::Clock;
 use super::damage::BadRange;
 use super::disk::Disk;
@@ -47,12 +48,12 @@ pub struct LogOptions {
 /// The log of one partition.
 ///
 /// Appends take the writer's lock; readers take none on their way through a segment, and the list's lock when they
-/// change segments. Lock order: `doomed`, `syncing`, `writer`, `segments`.
+/// change segments. Lock order: `doomed`, `names`, `syncing`, `writer`, `segments`.
 #[derive(Debug)]
 pub struct Log {
     pub(super) env: Environment,
     pub(super) dir: Arc<Path>,
-    pub(super) options: LogOptions,
+    pub(super) options: LiveOptions,
     pub(super) writer: Mutex<Writer>,
     pub(super) segments: RwLock<Vec<Arc<Segment>>>,
     /// Offset after the last record that readers may see.
@@ -66,6 +67,11 @@ pub struct Log {
     /// Held while flushing: segments become durable in order, and the system tells an error once, so whoever syncs next
     /// must know of it.
     pub(super) syncing: Mutex<()>,
+    /// The log was deleted.
+    pub(super) discarded: AtomicBool,
+    /// Held shared by whoever works on files by their names for long, the log's other locks apart: once it was held alone,
+    /// the directory may be another one's.
+    pub(super) names: RwLock<()>,
     /// Segments that are out of the list and whose files are to be removed, oldest first.
     pub(super) doomed: Mutex<VecDeque<Arc<Segment>>>,
 }
@@ -98,6 +104,8 @@ pub enum Fetch {
     Tail,
     /// The bytes that come next are damaged.
     Damaged,
+    /// The log was deleted. The reader stands between two frames.
+    Deleted,
 }
 
 impl Log {
@@ -107,12 +115,12 @@ impl Log {
         let Recovered { sealed, active } = Recovery { env: &env, dir: &dir, options }.run()?;
         let (next_offset, read_only) = (active.next_offset, !active.whole);
         let flushed_offset = if active.flushed == active.segment.end() { next_offset } else { 0 };
-        let writer = Writer::new(active);
+        let writer = Writer::new(active, options.segment_bytes);
         let segments = sealed.into_iter().chain([Arc::clone(&writer.active)]).collect();
         let log = Self {
             env,
             dir,
-            options,
+            options: LiveOptions::new(options),
             writer: Mutex::new(writer),
             segments: RwLock::new(segments),
             end_offset: AtomicU64::new(next_offset),
@@ -120,6 +128,8 @@ impl Log {
             failed: AtomicBool::new(read_only),
             closed: AtomicBool::new(false),
             syncing: Mutex::new(()),
+            discarded: AtomicBool::new(false),
+            names: RwLock::new(()),
             doomed: Mutex::default(),
         };
         if options.durability == Durability::Always && !read_only {
@@ -147,14 +157,14 @@ impl Log {
 
     /// When a record counts as stored.
     pub fn durability(&self) -> Durability {
-        self.options.durability
+        self.options.durability()
     }
 
     /// Offset after the last record that a reader can have got. Readers see a run a moment before [`Log::end_offset`]
     /// counts it; this one never lags behind them.
     pub fn settled_end_offset(&self) -> Offset {
         let writer = self.writer.lock();
-        match self.options.durability {
+        match self.options.durability() {
             Durability::Interval => writer.next_offset,
             Durability::Always => self.end_offset(),
         }
@@ -201,6 +211,9 @@ impl Log {
                 Next::Bad(_) => return Fetch::Damaged,
                 Next::Nothing => {}
             }
+            if self.is_discarded() {
+                return Fetch::Deleted;
+            }
             if !sealed || !self.next_segment(cursor) {
                 return Fetch::Tail;
             }
@@ -210,8 +223,8 @@ impl Log {
     /// Whether a reader goes on behind damaged records. Not in the middle of a frame: its peer would take what comes next
     /// for the rest of it.
     fn may_skip(&self, cursor: &Cursor, bad: &BadRange) -> bool {
-        let skips = self.options.on_corruption == OnCorruption::Skip
-            && cursor.position == bad.positions.start;
+        let skips = cursor.position == bad.positions.start
+            && self.options.get().on_corruption == OnCorruption::Skip;
         if skips {
             self.env.metrics.damage_skipped.inc();
             tracing::warn!(

@@ -4,9 +4,10 @@
 //! `.idx` beside it is the offset index, derived from it. Specification: `docs/STORAGE.md`.
 //!
 //! Reading order: [`Disk`] and [`Clock`] (what is asked of the system), `index`, `segment`, [`Log`] (reading), `writer`
-//! (appending), `flush` (making it durable), `retention` (deleting what is old), `time` (what is old), `walk` (reading frames from a file), `recovery` (every start goes through
+//! (appending), `flush` (making it durable), `alter` (keeping it in another way), `retention` (deleting what is old), `time` (what is old), `walk` (reading frames from a file), `recovery` (every start goes through
 //! it), [`DirLock`].
 
+mod alter;
 pub mod backup;
 mod checksums;
 mod clock;
@@ -41,6 +42,7 @@ mod walk;
 mod whole_file;
 mod writer;
 
+pub use alter::AlterError;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use damage::BadRange;
 pub use dir_lock::{DataDirError, DirLock};

@@ -36,7 +36,7 @@ impl Log {
         let Cursor { segment, position, .. } = cursor;
         let damaged = LocateError::Damaged { segment: segment.base_offset, position: *position };
         if let Some(bad) = segment.bad_at(*position) {
-            let skips = self.options.on_corruption == OnCorruption::Skip;
+            let skips = self.options.get().on_corruption == OnCorruption::Skip;
             return if skips { Ok(bad.offsets.end) } else { Err(damaged) };
         }
         let range = *position..end;

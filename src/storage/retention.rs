@@ -60,7 +60,7 @@ impl Log {
     /// Seals the active segment if it began as long ago as [`LogOptions::retention`](super::LogOptions) keeps records, or
     /// alone holds as much: so that it can go one day, as soon as a flush has made it durable. True if it did.
     pub fn seal_due(&self) -> bool {
-        let (retention, now_ns) = (self.options.retention, self.env.clock.now_ns());
+        let (retention, now_ns) = (self.options.get().retention, self.env.clock.now_ns());
         let sealed = self.roll_if(|active| {
             retention.is_old(active.began_ns(), now_ns) || retention.is_enough(active.end())
         });
@@ -73,7 +73,7 @@ impl Log {
     /// Deletes what [`LogOptions::retention`](super::LogOptions) does not keep. Waits for the disk.
     pub fn delete_due(&self) -> io::Result<Deleted> {
         let now_ns = self.env.clock.now_ns();
-        self.delete_oldest(self.options.retention.victims(&self.sizes(), now_ns))
+        self.delete_oldest(self.options.get().retention.victims(&self.sizes(), now_ns))
     }
 
     /// The segments, oldest first. A segment was not appended to after the next one began, and not in the future: where
@@ -102,6 +102,9 @@ impl Log {
     /// by the next call, before anything else.
     pub fn delete_oldest(&self, count: usize) -> io::Result<Deleted> {
         let mut doomed = self.doomed.lock();
+        if self.is_discarded() {
+            return Ok(Deleted::default());
+        }
         let writer = self.writer.lock();
         let unsettled = writer.settling.front().map(|settling| settling.segment.base_offset);
         let until = unsettled.unwrap_or(writer.active.base_offset);

@@ -54,12 +54,16 @@ impl Log {
     /// down. A segment that has no checksums, or damaged ones, gets new ones.
     ///
     /// `pause` is told how many bytes are read next, may wait, and ends the look by `false`: then the result is an error of
-    /// the kind `Interrupted`.
+    /// the kind `Interrupted`, as it is for a log that is deleted meanwhile.
     pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> io::Result<Scrubbed> {
         let mut total = Scrubbed::default();
         let segments = self.segments.read().clone();
         // One that is deleted meanwhile has no checksums any more, and needs none.
         for segment in segments.into_iter().filter(|segment| !segment.is_deleted()) {
+            // It may replace files: the directory stays as long.
+            let _names = self.names.read();
+            self.refuse_discarded()?;
+            let pause = &mut |bytes| pause(bytes) && !self.is_discarded();
             let mut pace = Pace { segment: &segment, pause, bytes: 0, cold: None };
             let result = self.scrub_segment(&segment, &mut pace, &mut total.summed);
             pace.forget();

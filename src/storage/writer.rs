@@ -26,6 +26,8 @@ const RESERVE_MAX: u64 = 16 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) active: Arc<Segment>,
+    /// Bytes that the active segment has room for: its index and its checksums were made for so many.
+    segment_bytes: u64,
     /// End of the active segment, in bytes.
     pub(super) position: u64,
     pub(super) next_offset: Offset,
@@ -63,6 +65,17 @@ pub(super) struct Settling {
     pub(super) synced: bool,
 }
 
+impl Settling {
+    /// Shows readers the whole of it, if they do not see it yet.
+    pub(super) fn show(&self) {
+        let Self { segment, mark, .. } = self;
+        if !segment.is_sealed() {
+            segment.publish(mark.position, mark.next_offset);
+            segment.seal();
+        }
+    }
+}
+
 /// A sealed segment that is not durable, and its successor.
 pub(super) struct Unsynced {
     pub(super) settling: Settling,
@@ -96,14 +109,15 @@ impl Log {
         }
         writer.cut_torn()?;
         let len = run.bytes().len() as u64;
-        let full = writer.position > 0 && writer.position + len > self.options.segment_bytes;
+        let room = writer.segment_bytes.min(self.options.segment_bytes());
+        let full = writer.position > 0 && writer.position + len > room;
         if full || writer.must_roll {
             self.roll(&mut writer)?;
         } else if !writer.has_sums() {
             self.begin_sums(&mut writer)?;
         }
-        let next = writer.write(run, self.options.segment_bytes)?;
-        if self.options.durability == Durability::Interval {
+        let next = writer.write(run)?;
+        if self.options.durability() == Durability::Interval {
             writer.active.publish(writer.position, next);
             self.end_offset.store(next, Ordering::Release);
         }
@@ -128,11 +142,13 @@ impl Log {
     /// order, and the new file has a provisional name until the old one is.
     fn roll(&self, writer: &mut Writer) -> Result<(), AppendError> {
         writer.must_roll = true;
-        let (segment, sums) = self.create_segment(writer.next_offset)?;
+        let segment_bytes = self.options.segment_bytes();
+        let (segment, sums) = self.create_segment(writer.next_offset, segment_bytes)?;
         // Readers that see the old segment sealed must find its successor.
         self.segments.write().push(Arc::clone(&segment));
         let old = writer.switch_to(segment, sums, self.env.clock.now_ns());
-        if self.options.durability == Durability::Interval {
+        writer.segment_bytes = segment_bytes;
+        if self.options.durability() == Durability::Interval {
             // Else readers must not pass its end before they have been shown it: the flush seals it.
             old.seal();
         }
@@ -142,16 +158,20 @@ impl Log {
         Ok(())
     }
 
-    fn create_segment(&self, base: Offset) -> io::Result<(Arc<Segment>, Arc<Checksums>)> {
+    fn create_segment(
+        &self,
+        base: Offset,
+        segment_bytes: u64,
+    ) -> io::Result<(Arc<Segment>, Arc<Checksums>)> {
         let disk = &*self.env.disk;
         // Before the log: a log without checksums of its own is somebody else's, or lost them.
-        let sums = self.create_sums(base)?;
+        let sums = self.create_sums(base, segment_bytes)?;
         let wal = segment::path(&self.dir, base, segment::PROVISIONAL);
         // A leftover of an earlier attempt holds nothing that was ever acked.
         let file = disk.open(&wal, Open::Truncate)?;
         let idx = segment::path(&self.dir, base, segment::IDX);
         disk.open(&idx, Open::Truncate)?;
-        let index = OffsetIndex::open_active(disk, &idx, 0, self.options.segment_bytes)?;
+        let index = OffsetIndex::open_active(disk, &idx, 0, segment_bytes)?;
         let segment = Segment::new(SegmentParts {
             base_offset: base,
             dir: Arc::clone(&self.dir),
@@ -166,10 +186,10 @@ impl Log {
         Ok((Arc::new(segment), sums))
     }
 
-    fn create_sums(&self, base: Offset) -> io::Result<Arc<Checksums>> {
+    fn create_sums(&self, base: Offset, segment_bytes: u64) -> io::Result<Arc<Checksums>> {
         let path = segment::path(&self.dir, base, segment::SUM);
         let (disk, now_ns) = (&*self.env.disk, self.env.clock.now_ns());
-        Ok(Arc::new(Checksums::create(disk, &path, base, now_ns, self.options.segment_bytes)?))
+        Ok(Arc::new(Checksums::create(disk, &path, base, now_ns, segment_bytes)?))
     }
 
     /// There was no space for the checksums of the active segment: perhaps there is now.
@@ -178,17 +198,18 @@ impl Log {
             // What is there already has none. The next segment has.
             return self.roll(writer);
         }
-        writer.sums = Some(self.create_sums(writer.active.base_offset)?);
+        writer.sums = Some(self.create_sums(writer.active.base_offset, writer.segment_bytes)?);
         Ok(())
     }
 }
 
 impl Writer {
     /// Goes on at the end of the active segment.
-    pub(super) fn new(active: Active) -> Self {
+    pub(super) fn new(active: Active, segment_bytes: u64) -> Self {
         let Active { segment: active, sums, tail, next_offset, flushed, .. } = active;
         let position = active.end();
         Self {
+            segment_bytes,
             position,
             next_offset,
             sums: sums.map(Arc::new),
@@ -206,7 +227,7 @@ impl Writer {
     }
 
     /// Writes a run at the end of the active segment. Readers do not see it yet.
-    fn write(&mut self, run: &mut Run<'_>, segment_bytes: u64) -> io::Result<Offset> {
+    fn write(&mut self, run: &mut Run<'_>) -> io::Result<Offset> {
         let Self { active, position, policy, entries, sums, tail, .. } = self;
         let end = *position + run.bytes().len() as u64;
         let sums = sums.as_ref().ok_or(io::ErrorKind::StorageFull)?;
@@ -222,7 +243,7 @@ impl Writer {
         });
         if end > self.reserved {
             let ahead = end + end.clamp(RESERVE_MIN, RESERVE_MAX);
-            let until = ahead.min(segment_bytes).max(end);
+            let until = ahead.min(self.segment_bytes).max(end);
             // A hint: where it is refused, the write itself says so if there is no space.
             self.reserved = match active.file.reserve(until) {
                 Ok(()) => until,

@@ -2,8 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod api;
+mod commands;
 mod health;
 mod metrics;
+mod topics;
 #[path = "../support/mod.rs"]
 mod support;
 

@@ -1,6 +1,7 @@
 //! `/topics/{topic}/partitions/{partition}/messages`: looking at records, and storing one.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use axum::extract;
 use axum::http::StatusCode;
@@ -9,12 +10,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::extract::{self as parts, Json, Params, PathParts};
-use crate::admin::problem::{Kind, Problem};
+use crate::admin::problem::Problem;
+use crate::admin::refusals::{of_partition, of_peek, of_store};
 use crate::admin::state::State;
-use crate::broker::{
-    AppendError, Broker, LocateError, Partition, PartitionError, Peek, PeekError, PeekFrom,
-    PeekedFrame, StoreError,
-};
+use crate::broker::{Broker, Partition, PartitionError, Peek, PeekFrom, PeekedFrame};
 use crate::model::{Offset, PartitionId, TopicName, limits};
 
 /// Messages that are given unless the request says how many.
@@ -102,7 +101,7 @@ pub(super) async fn list(
     state
         .with_broker(move |broker| {
             let partition = find(broker, &topic, partition)?;
-            let peeked = partition.peek(&peek).map_err(of_peek)?;
+            let peeked = partition.peek(&peek).map_err(|error| of_peek(&error))?;
             Ok(Json(Messages {
                 start_offset: partition.start_offset(),
                 end_offset: partition.end_offset(),
@@ -126,11 +125,18 @@ pub(super) async fn produce(
     state
         .with_broker(move |broker| {
             let partition = find(broker, &topic, partition)?;
-            let timestamp_ns = record.timestamp_ns.unwrap_or_else(|| broker.now_ns());
-            let offset = partition.store(timestamp_ns, &key, &payload).map_err(of_store)?;
+            let timestamp_ns = record.timestamp_ns.unwrap_or_else(now_ns);
+            let stored = partition.store(timestamp_ns, &key, &payload);
+            let offset = stored.map_err(|error| of_store(&error))?;
             Ok((StatusCode::CREATED, Json(Stored { offset })))
         })
         .await
+}
+
+/// The time that a producer here would give a record.
+fn now_ns() -> u64 {
+    let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl Query {
@@ -193,35 +199,5 @@ fn find(
     partition: PartitionId,
 ) -> Result<Arc<Partition>, Problem> {
     let none = || Err(PartitionError::UnknownTopic(topic.clone()));
-    broker.existing(topic, partition).unwrap_or_else(none).map_err(|error| {
-        let (kind, field) = match error {
-            PartitionError::UnknownPartition { .. } => (Kind::UnknownPartition, "partition"),
-            _ => (Kind::UnknownTopic, "topic"),
-        };
-        Problem::new(kind, error.to_string()).of(field)
-    })
-}
-
-fn of_peek(error: PeekError) -> Problem {
-    let detail = error.to_string();
-    match error {
-        PeekError::Locate(LocateError::OutOfRange { .. }) => {
-            Problem::new(Kind::OutOfRange, detail).of("offset")
-        }
-        PeekError::Locate(LocateError::Damaged { .. }) => Problem::new(Kind::Damaged, detail),
-        PeekError::Locate(_) | PeekError::Io(_) => Problem::new(Kind::Internal, detail),
-    }
-}
-
-fn of_store(error: StoreError) -> Problem {
-    let detail = error.to_string();
-    match error {
-        StoreError::Reserved => Problem::new(Kind::Reserved, detail).of("topic"),
-        StoreError::KeyTooLarge { .. } => Problem::new(Kind::TooLarge, detail).of("key"),
-        StoreError::PayloadTooLarge { .. } => Problem::new(Kind::TooLarge, detail).of("payload"),
-        StoreError::Append(AppendError::LowSpace) => Problem::new(Kind::NotStored, detail),
-        StoreError::Append(error) if error.is_permanent() => Problem::new(Kind::ReadOnly, detail),
-        StoreError::FlushFailed => Problem::new(Kind::ReadOnly, detail),
-        StoreError::Append(_) | StoreError::Unflushed => Problem::new(Kind::NotStored, detail),
-    }
+    broker.existing(topic, partition).unwrap_or_else(none).map_err(|error| of_partition(&error))
 }

@@ -2,13 +2,15 @@
 
 mod cluster;
 mod config;
+mod groups;
 mod log_level;
 mod messages;
+mod topics;
 
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::get;
+use axum::routing::{get, post};
 
 use super::state::State;
 
@@ -18,6 +20,14 @@ pub(super) fn router() -> Router<Arc<State>> {
         .route("/cluster", get(cluster::get))
         .route("/config", get(config::get))
         .route("/log-level", get(log_level::get).put(log_level::put))
+        .route("/topics", get(topics::list).post(topics::create))
+        .route(
+            "/topics/{topic}",
+            get(topics::describe).patch(topics::alter).delete(topics::delete),
+        )
+        .route("/groups", get(groups::list))
+        .route("/groups/{group}", get(groups::describe).delete(groups::delete))
+        .route("/groups/{group}/reset", post(groups::reset))
         .route(
             "/topics/{topic}/partitions/{partition}/messages",
             get(messages::list).post(messages::produce),

@@ -131,6 +131,11 @@ fn commits(text: &mut Text, metrics: &Metrics) {
         metrics.commits_refused.get(),
     );
     text.counter(
+        "hermitmq_offsets_expired_total",
+        "Committed offsets forgotten because nobody has heard of their group for long.",
+        metrics.offsets_expired.get(),
+    );
+    text.counter(
         "hermitmq_offsets_malformed_total",
         "Entries of the offsets topic that could not be read.",
         metrics.offsets_malformed.get(),
@@ -148,6 +153,7 @@ fn space(text: &mut Text, metrics: &Metrics) {
         "1 while so little disk space is left that no record is appended, else 0.",
         metrics.disk_space_low.get(),
     );
+    text.counter("hermitmq_topics_deleted_total", "Topics deleted.", metrics.topics_deleted.get());
     text.counter(
         "hermitmq_segments_deleted_total",
         "Segments deleted because they were too old or too much.",
@@ -214,4 +220,22 @@ fn damage(text: &mut Text, metrics: &Metrics) {
         "Bytes compared with their checksums by them.",
         metrics.scrubbed_bytes.get(),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_instrument_is_left_out() {
+        let written = include_str!("instruments.rs");
+        let shown = format!("{:#?}", Metrics::default());
+        let fields = shown.lines().filter_map(|line| line.strip_prefix("    "));
+        let names = fields.filter(|line| line.starts_with(|c: char| c.is_ascii_lowercase()));
+        let names: Vec<_> = names.filter_map(|line| line.split(':').next()).collect();
+        assert!(names.len() > 30, "{names:?}");
+        for name in names {
+            assert!(written.contains(&format!("metrics.{name}.")), "metrics.{name} is not exported");
+        }
+    }
 }

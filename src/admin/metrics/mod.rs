@@ -3,6 +3,7 @@
 //! There is no second set of counters: `instruments` reads those of the layers below, `partitions` and `groups` look at
 //! the broker, `process` asks the operating system. `docs/METRICS.md` lists them all; a test compares the two.
 
+mod groups;
 mod instruments;
 mod partitions;
 mod process;
@@ -35,6 +36,8 @@ fn collect(state: &State) -> String {
     process::write(&mut text, state);
     instruments::write(&mut text, &state.about.metrics);
     let broker = state.running().map(|running| &*running.broker);
-    partitions::write(&mut text, broker, state.about.metrics_max_series as usize);
+    let max_series = state.about.metrics_max_series as usize;
+    partitions::write(&mut text, broker, max_series);
+    groups::write(&mut text, broker, max_series);
     text.finish()
 }

@@ -36,6 +36,8 @@ const NEVER_MS: u32 = 3_600_000;
 fn parts(disk: Arc<dyn Disk>) -> Parts {
     Parts {
         options: Options::default(),
+        offsets: OffsetsOptions::default(),
+        max_payload_mb: 50,
         declared: Vec::new(),
         storage: storage::Options {
             data_dir: DATA.into(),

@@ -1,6 +1,7 @@
 //! Commits of version 1.1: each answered on a connection of role commit, none on a consumer's.
 
-use super::session::{Role, Session};
+use super::context::Context;
+use super::session::{Role, Session, Verdict};
 use crate::broker::{Broker, CommitError};
 use crate::net::open::Reading;
 use crate::net::status;
@@ -20,6 +21,17 @@ pub(super) fn answer(role: &Role, commits: Commits<'_>, broker: &Broker) -> Vec<
 }
 
 impl Session {
+    /// Takes commits; ends once those are answered that came before the topic was deleted.
+    pub(super) fn drive_committer(&mut self, cx: &mut Context) -> Verdict {
+        let deleted = self.partition().is_some_and(|partition| partition.is_deleted());
+        let verdict = self.drive_input(cx);
+        if verdict == Verdict::Keep && deleted && self.out.is_empty() && self.closing.is_none() {
+            self.refuse(status::of_deleted());
+            return Verdict::Again;
+        }
+        verdict
+    }
+
     /// Takes what a consumer has sent, commits for its group, and keeps one that is cut off. Of several that came at once
     /// the newest one that can be stored counts.
     pub(super) fn take_commits(&mut self, bytes: &[u8], broker: &Broker) {

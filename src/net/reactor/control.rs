@@ -1,7 +1,7 @@
 //! What a consumer of version 1.1 is told between frames.
 //!
-//! A cursor moves bytes, not frames. It is known to stand between two frames where it begins, where it has all there is,
-//! and where it meets damage or was moved past it; control frames are sent there and nowhere else.
+//! A cursor moves bytes, not frames. It is known to stand between two frames where it begins, where it has all there is
+//! or all of a segment, and where it meets damage or was moved past it; control frames are sent there and nowhere else.
 
 use std::time::Instant;
 
@@ -69,6 +69,18 @@ impl Session {
             return Verdict::Close(reason);
         };
         self.end_with(Status::Corrupt, offset, "the records that come next are damaged", cx);
+        self.closing = Some(Ending(reason));
+        Verdict::Again
+    }
+
+    /// The topic was deleted: the consumer is told so, and ends. It has got whole frames.
+    pub(super) fn end_deleted(&mut self, cx: &Context) -> Verdict {
+        let reason = Some(CloseReason::TopicDeleted);
+        let Role::Consumer { cursor, .. } = &self.role else { return Verdict::Close(None) };
+        let Some(offset) = cursor.tail_offset().filter(|_| self.connection.speaks_1_1()) else {
+            return Verdict::Close(reason);
+        };
+        self.end_with(Status::TopicDeleted, offset, "the topic was deleted", cx);
         self.closing = Some(Ending(reason));
         Verdict::Again
     }

@@ -35,6 +35,9 @@ impl Key {
     }
 }
 
+/// Who is woken when a topic was deleted: whoever has to do with it. No session's key is as large.
+pub(super) const DELETIONS: WaiterId = WaiterId(u64::MAX);
+
 /// Something a reactor is told.
 #[derive(Debug)]
 pub(super) enum Message {

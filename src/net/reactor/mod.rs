@@ -181,6 +181,10 @@ impl Reactor {
             }
         }
         for waiter in mail.wakes.drain(..) {
+            if waiter == inbox::DELETIONS {
+                self.drive_deleted();
+                continue;
+            }
             let key = Key(waiter.0);
             if let Some(session) = self.session(key) {
                 session.woken();
@@ -193,6 +197,18 @@ impl Reactor {
                 session.memory();
                 self.drive(key);
             }
+        }
+    }
+
+    /// A topic was deleted: those who have to do with it are told.
+    fn drive_deleted(&mut self) {
+        let is_deleted =
+            |session: &Session| session.partition().is_some_and(|partition| partition.is_deleted());
+        let sessions = self.sessions.iter().map(|(_, session)| session);
+        let keys: Vec<Key> =
+            sessions.filter(|session| is_deleted(session)).map(|session| session.key).collect();
+        for key in keys {
+            self.drive(key);
         }
     }
 

@@ -13,7 +13,7 @@ use slab::Slab;
 use super::acceptor::Acceptor;
 use super::context::{Context, SCRATCH};
 use super::gather::Gather;
-use super::inbox::{Inbox, MemoryWake, Message};
+use super::inbox::{DELETIONS, Inbox, MemoryWake, Message};
 use super::pulse::Pulse;
 use super::waiting::Spares;
 use super::worker::Workers;
@@ -130,6 +130,7 @@ impl DataPlane {
         let mut reactors = Vec::new();
         for (number, (poll, inbox)) in polls.into_iter().enumerate() {
             let wake: Arc<dyn Wake> = Arc::<Inbox>::clone(&inbox);
+            broker.watch_deletions(&wake, DELETIONS);
             let reactor = Reactor {
                 poll,
                 sessions: Slab::new(),

@@ -16,7 +16,7 @@ use crate::net::connection::{Action, Asked, acks};
 use crate::net::open::open_now;
 use crate::net::status;
 use crate::protocol::ACK_LEN;
-use crate::record::Run;
+use crate::record::{FrameLimits, Run};
 
 /// Reads of one session before others get their turn.
 const READS_PER_TURN: usize = 4;
@@ -184,7 +184,7 @@ impl Session {
     fn append_large(&mut self, cx: &mut Context) -> Option<Verdict> {
         let mut large = self.large.take()?;
         // Its header was checked before memory was taken for it.
-        let run = Run::parse(&mut large.buf, &cx.limits);
+        let run = Run::parse(&mut large.buf, &FrameLimits::STORED);
         let (Role::Producer(partition), Some(mut run)) = (&self.role, run) else {
             return Some(Verdict::Close(None));
         };

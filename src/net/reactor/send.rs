@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::context::Context;
 use super::session::{Ending, Role, Session, Verdict};
 use super::worker::{Job, Work};
-use crate::broker::{Cursor, Fetch};
+use crate::broker::{Cursor, Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
 use crate::net::open::Reading;
@@ -40,6 +40,8 @@ enum Sent {
     Done,
     /// What comes next is damaged.
     Damaged,
+    /// The topic was deleted, and the consumer stands between two frames.
+    Deleted,
     Close(Option<CloseReason>),
 }
 
@@ -54,6 +56,7 @@ impl Session {
                 Sent::Turn => return Verdict::Again,
                 Sent::Close(reason) => return Verdict::Close(reason),
                 Sent::Damaged => return self.end_at_damage(cx),
+                Sent::Deleted => return self.end_deleted(cx),
                 Sent::Done => {
                     self.closing = Some(Ending(None));
                     return Verdict::Again;
@@ -119,6 +122,15 @@ impl Session {
                     Err(_) => return Sent::Close(None),
                 }
             }
+            if let Some(moved) = cursor.take_moved()
+                && self.connection.speaks_1_1()
+            {
+                // It stands at the beginning of a segment.
+                match self.tell_moved(moved, cx) {
+                    Ok(()) => continue,
+                    Err(_) => return Sent::Close(None),
+                }
+            }
             let slice = match fetched {
                 Fetch::Slice(slice) => slice,
                 Fetch::Tail => {
@@ -126,6 +138,7 @@ impl Session {
                     return if reading.until.is_some() { Sent::Done } else { Sent::Tail };
                 }
                 Fetch::Damaged => return Sent::Damaged,
+                Fetch::Deleted => return Sent::Deleted,
             };
             if to_end(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
                 // It went on to the segment in which it ends.
@@ -158,6 +171,12 @@ impl Session {
     fn tell_skipped(&mut self, offset: Offset, cx: &Context) -> Result<(), Verdict> {
         let message = "damaged records were skipped";
         self.tell(&ControlFrame::new(Status::Corrupt, offset, message), cx)
+    }
+
+    /// The consumer was slower than retention, and stands at the oldest frame.
+    fn tell_moved(&mut self, Moved { from, to }: Moved, cx: &Context) -> Result<(), Verdict> {
+        let message = format!("records {from} to {} are not retained any more", to - 1);
+        self.tell(&ControlFrame::new(Status::OffsetOutOfRange, to, message), cx)
     }
 
     /// Has the slice read into the page cache by a thread that may wait for the disk.

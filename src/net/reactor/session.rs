@@ -186,10 +186,25 @@ impl Session {
         if let Some(ending) = self.closing {
             return self.drive_end(ending, cx);
         }
-        match self.role {
+        match &self.role {
             Role::Consumer { .. } => self.drive_consumer(cx),
             Role::Committed => Verdict::Close(None),
-            Role::Unknown | Role::Producer(_) | Role::Committer(..) => self.drive_input(cx),
+            Role::Producer(partition) if partition.is_deleted() => {
+                self.refuse(status::of_deleted());
+                Verdict::Again
+            }
+            Role::Unknown | Role::Producer(_) => self.drive_input(cx),
+            Role::Committer(..) => self.drive_committer(cx),
+        }
+    }
+
+    /// The partition it has to do with, once that is known.
+    pub(super) fn partition(&self) -> Option<&Arc<Partition>> {
+        match &self.role {
+            Role::Producer(partition)
+            | Role::Consumer { partition, .. }
+            | Role::Committer(partition, _) => Some(partition),
+            Role::Unknown | Role::Committed => None,
         }
     }
 
@@ -246,10 +261,12 @@ impl Session {
     pub(super) fn refuse(&mut self, refusal: Refusal) {
         if self.connection.speaks_1_1() {
             let to = match self.role {
-                Role::Unknown => AnswerTo::Handshake,
-                _ => AnswerTo::Frame,
+                Role::Unknown => Some(AnswerTo::Handshake),
+                // Each of its commits was answered.
+                Role::Committer(..) => None,
+                _ => Some(AnswerTo::Frame),
             };
-            self.farewell = refusal.answer(to);
+            self.farewell = to.map(|to| refusal.answer(to)).unwrap_or_default();
         }
         self.closing = Some(Ending(Some(refusal.reason)));
         self.detail = refusal.detail;
@@ -258,6 +275,10 @@ impl Session {
     /// Takes what a handshake asked for, or the refusal.
     pub(super) fn opened(&mut self, result: open::Opened, cx: &mut Context) -> Verdict {
         let (target, value) = match result {
+            Ok((target, _)) if target.is_deleted() => {
+                self.refuse(status::of_deleted());
+                return Verdict::Again;
+            }
             Ok(opened) => opened,
             Err(refusal) => {
                 self.refuse(refusal);
@@ -281,6 +302,7 @@ impl Session {
         match target {
             Target::Producer { partition, flushed } => {
                 self.flushed = flushed;
+                self.connection.limit_payload(partition.max_payload_bytes());
                 self.connection.opened(Opened::Producer);
                 self.span = self.span_of("producer", &partition);
                 let home = partition.ordinal() % cx.reactors;
@@ -359,8 +381,9 @@ impl Session {
             sent?;
             if settled.failed && self.connection.speaks_1_1() && !self.waiting.is_empty() {
                 // In place of the first of them that never will be stored.
+                let deleted = self.partition().is_some_and(|partition| partition.is_deleted());
                 self.waiting.clear(spares);
-                self.refuse(status::of_failed_flush());
+                self.refuse(if deleted { status::of_deleted() } else { status::of_failed_flush() });
                 break;
             }
             if self.waiting.is_empty() || !self.await_flush(wake) {
