@@ -5,6 +5,7 @@ mod api;
 mod commands;
 mod health;
 mod metrics;
+mod monitoring;
 mod topics;
 #[path = "../support/mod.rs"]
 mod support;

@@ -47,6 +47,11 @@ fn parse(text: &str) -> (BTreeMap<String, Family>, BTreeMap<String, f64>) {
     (families, samples)
 }
 
+/// The names of the families.
+pub(crate) fn families(text: &str) -> BTreeSet<String> {
+    parse(text).0.into_keys().collect()
+}
+
 /// The tables of the documentation: name, type, unit, labels, meaning.
 fn documented() -> BTreeMap<String, Vec<String>> {
     let text = include_str!("../../docs/METRICS.md");
@@ -62,7 +67,7 @@ fn documented() -> BTreeMap<String, Vec<String>> {
 }
 
 /// A broker that has done a little of everything.
-fn busy() -> (tempfile::TempDir, super::Broker) {
+pub(crate) fn busy() -> (tempfile::TempDir, super::Broker) {
     let (dir, data) = scratch();
     let broker = broker(&data);
     let mut producer = RawClient::produce(broker.addr(), "orders", 0);
