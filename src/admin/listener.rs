@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 
 use super::Options;
+use super::hosts::Hosts;
 
 /// The admin listener could not be had.
 #[derive(Debug, thiserror::Error)]
@@ -42,6 +43,7 @@ pub enum BindError {
 pub struct Listener {
     pub(super) listener: TcpListener,
     addr: SocketAddr,
+    pub(super) hosts: Hosts,
 }
 
 impl Listener {
@@ -61,7 +63,7 @@ impl Listener {
             let listener = TcpListener::bind(addr)?;
             listener.set_nonblocking(true)?;
             let addr = listener.local_addr()?;
-            Ok(Self { listener, addr })
+            Ok(Self { listener, addr, hosts: Hosts::of(listen, addr.ip()) })
         };
         bound().map(Some).map_err(|source: io::Error| {
             let hint = hint(&source);

@@ -3,12 +3,14 @@
 //! * [`Listener`]: takes the address, before the log is recovered; [`Admin`]: answers.
 //! * [`State`]: how far the broker is; what is above tells it.
 //! * `health`: `/livez`, `/startupz`, `/readyz`; `metrics`: `/metrics`; `api`: everything below `/api/v1`.
+//! * `hosts`: under which names it answers.
 //! * `extract`: requests into values; `refusals` and `problem`: errors into problem details. Only there.
 //!
 
 mod api;
 mod extract;
 mod health;
+mod hosts;
 mod listener;
 mod metrics;
 mod options;

@@ -44,6 +44,8 @@ kinds! {
     NotFound = NOT_FOUND, "not-found", "There is nothing at this path";
     /// The path knows other methods.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method-not-allowed", "The path does not know this method";
+    /// The request is under a name that is not this machine's.
+    Misdirected = MISDIRECTED_REQUEST, "misdirected", "The request is not for this listener";
     /// The body is no JSON, or not this one; a parameter or a name is wrong.
     InvalidRequest = BAD_REQUEST, "invalid-request", "The request is not valid";
     /// The body is not announced as JSON.

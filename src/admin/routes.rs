@@ -10,6 +10,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::Router;
 
+use super::hosts::{self, Hosts};
 use super::problem::{Kind, Problem};
 use super::state::State;
 use super::{api, health, metrics};
@@ -18,7 +19,7 @@ use super::{api, health, metrics};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Everything that the admin listener answers.
-pub(super) fn router(state: Arc<State>) -> Router {
+pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
     Router::new()
         .route("/livez", get(health::live))
         .route("/startupz", get(health::started))
@@ -27,6 +28,7 @@ pub(super) fn router(state: Arc<State>) -> Router {
         .nest("/api/v1", api::router())
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
+        .layer(middleware::from_fn_with_state(hosts, hosts::guard))
         .layer(middleware::from_fn(within_time))
         .with_state(state)
 }

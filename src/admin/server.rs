@@ -49,11 +49,12 @@ impl Admin {
             .enable_all()
             .build()?;
         let addr = listener.addr();
+        let Listener { listener, hosts, .. } = listener;
         let listener = {
             let _in_runtime = runtime.enter();
-            TcpListener::from_std(listener.listener)?
+            TcpListener::from_std(listener)?
         };
-        runtime.spawn(accept(listener, routes::router(state)));
+        runtime.spawn(accept(listener, routes::router(state, hosts)));
         Ok(Self { addr, runtime })
     }
 

@@ -51,7 +51,7 @@ fn about() -> About {
 
 fn ask(addr: SocketAddr, request: &str) -> String {
     let mut stream = TcpStream::connect(addr).unwrap();
-    let head = "HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+    let head = "HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n";
     let (line, rest) = request.split_once('\n').unwrap_or((request, "\r\n"));
     stream.write_all(format!("{line} {head}{rest}").as_bytes()).unwrap();
     let mut answer = String::new();

@@ -182,3 +182,29 @@ fn paths_and_methods_that_are_not_there() {
     problem(&answer, 405, "method-not-allowed", None);
     assert!(answer.header("allow").contains("GET"), "{answer:?}");
 }
+
+#[test]
+fn a_strange_name_is_refused() {
+    let (_dir, data) = scratch();
+    let broker = broker(&data);
+    for path in ["/api/v1/cluster", "/readyz", "/nothing"] {
+        let raw = format!("GET {path} HTTP/1.1\r\nhost: rebound.example:9093\r\nconnection: close\r\n\r\n");
+        let answer = super::support::http::exchange(broker.admin(), raw.as_bytes()).unwrap();
+        problem(&answer, 421, "misdirected", Some("host"));
+    }
+}
+
+#[test]
+fn what_is_no_http_costs_its_sender_the_connection() {
+    let (_dir, data) = scratch();
+    let broker = broker(&data);
+    let admin = broker.admin();
+    for nonsense in [&b"\x01\x01t\0\0\0\0"[..], b"GET\r\n\r\n", b"GET / HTTP/9\r\n\r\n"] {
+        let answer = super::support::http::exchange(admin, nonsense);
+        assert!(answer.is_err() || answer.as_ref().unwrap().status == 400, "{answer:?}");
+    }
+    let long = format!("GET /{} HTTP/1.1\r\nhost: localhost\r\n\r\n", "x".repeat(1 << 20));
+    let answer = super::support::http::exchange(admin, long.as_bytes());
+    assert!(answer.is_err() || answer.as_ref().unwrap().status >= 400, "{answer:?}");
+    assert_eq!(get(admin, "/livez").status, 200);
+}

@@ -33,8 +33,6 @@ pub fn try_request(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> std::io::Result<Answer> {
-    let mut stream = TcpStream::connect(addr)?;
-    stream.set_read_timeout(Some(HANG))?;
     let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n");
     for (name, value) in headers {
         head += &format!("{name}: {value}\r\n");
@@ -42,9 +40,15 @@ pub fn try_request(
     if !body.is_empty() {
         head += &format!("content-length: {}\r\n", body.len());
     }
-    stream.write_all(format!("{head}\r\n").as_bytes())?;
-    // One that is too large may be refused before it is sent.
-    let _ = stream.write_all(body);
+    exchange(addr, &[format!("{head}\r\n").as_bytes(), body].concat())
+}
+
+/// Sends bytes, whatever they are, and reads an answer.
+pub fn exchange(addr: SocketAddr, bytes: &[u8]) -> std::io::Result<Answer> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_read_timeout(Some(HANG))?;
+    // What is too large may be refused before all of it is sent.
+    let _ = stream.write_all(bytes);
     read_answer(BufReader::new(stream))
 }
 
