@@ -27,7 +27,8 @@
 //!
 //! # Features
 //!
-//! `server` (default) is everything. `client` alone is the SDK: [`model`], [`record`], [`protocol`] and [`client`].
+//! `server` (default) is everything. `client` alone is the SDK: [`model`], [`record`], [`protocol`] and [`client`]; with `admin`
+//! it can administer a broker, too.
 
 #[cfg(feature = "server")]
 pub mod admin;

@@ -83,7 +83,8 @@ pub(super) async fn ready(extract::State(state): extract::State<Arc<State>>) -> 
 }
 
 fn recovery(state: &State) -> Check {
-    let recovering = || format!("the log is being recovered, for {} s so far", state.uptime().as_secs());
+    let recovering =
+        || format!("the log is being recovered, for {} s so far", state.uptime().as_secs());
     Check::required("recovery", state.running().is_none().then(recovering))
 }
 

@@ -71,12 +71,25 @@ mod tests {
     fn names_of_this_machine_pass() {
         let local = Hosts::of("broker.test:9093", IpAddr::from([127, 0, 0, 1]));
         for host in [
-            "127.0.0.1:9093", "127.0.0.1", "[::1]:9093", "[::1]", "localhost:9093", "LocalHost",
-            "a.localhost:1", "broker.test:9093", "10.0.0.1:80",
+            "127.0.0.1:9093",
+            "127.0.0.1",
+            "[::1]:9093",
+            "[::1]",
+            "localhost:9093",
+            "LocalHost",
+            "a.localhost:1",
+            "broker.test:9093",
+            "10.0.0.1:80",
         ] {
             assert!(local.allow(host), "{host}");
         }
-        for host in ["example.org", "example.org:9093", "localhost.example.org", "127.0.0.1.example.org:9093", ""] {
+        for host in [
+            "example.org",
+            "example.org:9093",
+            "localhost.example.org",
+            "127.0.0.1.example.org:9093",
+            "",
+        ] {
             assert!(!local.allow(host), "{host}");
         }
         assert!(Hosts::of("0.0.0.0:9093", IpAddr::from([0, 0, 0, 0])).allow("example.org"));

@@ -7,7 +7,8 @@ use super::broker::Broker;
 use super::connected::Member;
 use super::error::{AppendError, CommitError};
 use super::group_description::{
-    GroupDescription, GroupError, GroupLag, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo,
+    GroupDescription, GroupError, GroupLag, GroupOffset, GroupReset, GroupSummary, ResetStep,
+    ResetTo,
 };
 use super::offsets::{Committed, OffsetKey};
 use super::partition::Partition;

@@ -50,7 +50,8 @@ pub use error::{
     AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
 };
 pub use group_description::{
-    GroupDescription, GroupError, GroupLag, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo,
+    GroupDescription, GroupError, GroupLag, GroupOffset, GroupReset, GroupSummary, ResetStep,
+    ResetTo,
 };
 pub use health::{Health, Problem};
 pub use offsets::OffsetKey;

@@ -130,7 +130,17 @@ impl Server {
             addr: plane.addr(),
         });
         let shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
-        Ok(Self { broker, plane, watch, scrub, cleanup, shutdown_timeout, state, admin, _lock: lock })
+        Ok(Self {
+            broker,
+            plane,
+            watch,
+            scrub,
+            cleanup,
+            shutdown_timeout,
+            state,
+            admin,
+            _lock: lock,
+        })
     }
 
     /// The address it listens on.

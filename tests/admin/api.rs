@@ -17,7 +17,10 @@ fn the_broker_as_a_whole() {
     assert_eq!(cluster["process_id"], broker.pid());
     assert_eq!(cluster["data_dir"], data.display().to_string());
     assert_eq!(cluster["listen"], broker.addr().to_string());
-    assert_eq!((&cluster["counts"]["topics"], &cluster["counts"]["partitions"]), (&json!(1), &json!(2)));
+    assert_eq!(
+        (&cluster["counts"]["topics"], &cluster["counts"]["partitions"]),
+        (&json!(1), &json!(2))
+    );
 }
 
 #[test]
@@ -27,7 +30,10 @@ fn the_configuration_with_its_layers() {
     let answer = get(broker.admin(), "/api/v1/config").json();
     let settings = answer["settings"].as_array().unwrap();
     let of = |key: &str| settings.iter().find(|setting| setting["key"] == key).unwrap();
-    assert_eq!(of("server.port"), &json!({ "key": "server.port", "value": "0", "layer": "--port" }));
+    assert_eq!(
+        of("server.port"),
+        &json!({ "key": "server.port", "value": "0", "layer": "--port" })
+    );
     assert_eq!(of("storage.flush_interval_ms")["layer"], "HERMITMQ_STORAGE__FLUSH_INTERVAL_MS");
     assert_eq!(of("topics.auto_create")["layer"], "default");
 }
@@ -59,7 +65,11 @@ fn the_log_level_changes_while_the_broker_runs() {
     ] {
         problem(&send(admin, "PUT", "/api/v1/log-level", &wrong), 400, "invalid-request", field);
     }
-    assert_eq!(get(admin, "/api/v1/log-level").json()["log_level"], now, "nothing wrong takes effect");
+    assert_eq!(
+        get(admin, "/api/v1/log-level").json()["log_level"],
+        now,
+        "nothing wrong takes effect"
+    );
 }
 
 #[test]
@@ -73,7 +83,10 @@ fn records_are_seen_without_being_consumed() {
     producer.append(&frame(300, b"\xfe", b""));
     let at = |query: &str| get(admin, &format!("/api/v1/topics/t/partitions/0/messages{query}"));
     let all = at("").json();
-    assert_eq!((&all["start_offset"], &all["end_offset"], &all["next_offset"]), (&json!(0), &json!(3), &json!(3)));
+    assert_eq!(
+        (&all["start_offset"], &all["end_offset"], &all["next_offset"]),
+        (&json!(0), &json!(3), &json!(3))
+    );
     assert_eq!(all["damaged"], false);
     assert_eq!(
         all["messages"][0],
@@ -89,7 +102,12 @@ fn records_are_seen_without_being_consumed() {
     assert_eq!(all["messages"][2]["key"]["encoding"], "base64");
     let offsets = |query: &str| -> Vec<u64> {
         let answer = at(query).json();
-        answer["messages"].as_array().unwrap().iter().map(|m| m["offset"].as_u64().unwrap()).collect()
+        answer["messages"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|m| m["offset"].as_u64().unwrap())
+            .collect()
     };
     assert_eq!(offsets("?limit=2"), [1, 2], "the last ones");
     assert_eq!(offsets("?offset=0&limit=2"), [0, 1]);
@@ -122,7 +140,9 @@ fn what_is_large_is_cut() {
     let answer = get(broker.admin(), "/api/v1/topics/t/partitions/0/messages?offset=0").json();
     let messages = answer["messages"].as_array().unwrap();
     assert_eq!((messages.len(), &answer["next_offset"]), (2, &json!(2)));
-    let cut = |number: usize| (&messages[number]["payload"]["cut"], &messages[number]["payload"]["bytes"]);
+    let cut = |number: usize| {
+        (&messages[number]["payload"]["cut"], &messages[number]["payload"]["bytes"])
+    };
     assert_eq!(cut(0), (&json!(false), &json!(600 << 10)));
     assert_eq!(cut(1), (&json!(true), &json!(600 << 10)));
     assert!(answer.to_string().len() < 1100 << 10);
@@ -149,7 +169,12 @@ fn a_record_is_stored() {
     assert_eq!(payloads, [b"first".to_vec(), b"second".to_vec(), b"\xff\0".to_vec()]);
 
     problem(&post(&json!({})), 400, "invalid-request", None);
-    problem(&post(&json!({ "payload": { "data": 1 } })), 400, "invalid-request", Some("payload.data"));
+    problem(
+        &post(&json!({ "payload": { "data": 1 } })),
+        400,
+        "invalid-request",
+        Some("payload.data"),
+    );
     let wrong = json!({ "payload": { "encoding": "base64", "data": "!" } });
     problem(&post(&wrong), 400, "invalid-request", Some("payload.data"));
     let wrong = json!({ "payload": { "data": "" }, "offset": 1 });
@@ -159,7 +184,9 @@ fn a_record_is_stored() {
     let reserved = "/api/v1/topics/__consumer_offsets/partitions/0/messages";
     let answer = send(admin, "POST", reserved, &json!({ "payload": { "data": "x" } }));
     problem(&answer, 403, "reserved", Some("topic"));
-    let raw = |headers: &[(&str, &str)], body: &[u8]| try_request(admin, "POST", path, headers, body).unwrap();
+    let raw = |headers: &[(&str, &str)], body: &[u8]| {
+        try_request(admin, "POST", path, headers, body).unwrap()
+    };
     problem(&raw(&[], b"{}"), 415, "unsupported-media-type", None);
     problem(&raw(&[("content-type", "text/plain")], b"{}"), 415, "unsupported-media-type", None);
     let json = [("content-type", "application/json; charset=utf-8")];
@@ -174,7 +201,15 @@ fn paths_and_methods_that_are_not_there() {
     let (_dir, data) = scratch();
     let broker = broker(&data);
     let admin = broker.admin();
-    for path in ["/", "/api", "/api/v1", "/api/v1/nothing", "/api/v2/cluster", "/readyz/x", "/api/v1/topics/a/b"] {
+    for path in [
+        "/",
+        "/api",
+        "/api/v1",
+        "/api/v1/nothing",
+        "/api/v2/cluster",
+        "/readyz/x",
+        "/api/v1/topics/a/b",
+    ] {
         let detail = problem(&get(admin, path), 404, "not-found", None);
         assert!(detail.contains(path), "{detail}");
     }
@@ -188,7 +223,9 @@ fn a_strange_name_is_refused() {
     let (_dir, data) = scratch();
     let broker = broker(&data);
     for path in ["/api/v1/cluster", "/readyz", "/nothing"] {
-        let raw = format!("GET {path} HTTP/1.1\r\nhost: rebound.example:9093\r\nconnection: close\r\n\r\n");
+        let raw = format!(
+            "GET {path} HTTP/1.1\r\nhost: rebound.example:9093\r\nconnection: close\r\n\r\n"
+        );
         let answer = super::support::http::exchange(broker.admin(), raw.as_bytes()).unwrap();
         problem(&answer, 421, "misdirected", Some("host"));
     }

@@ -58,7 +58,10 @@ fn topics() {
     let (_dir, data) = scratch();
     let broker = broker(&data);
     let admin = broker.admin();
-    let created = run(admin, "topic create orders --partitions 2 --set durability=always --set retention_hours=24");
+    let created = run(
+        admin,
+        "topic create orders --partitions 2 --set durability=always --set retention_hours=24",
+    );
     assert_eq!(created.code, 0, "{created:?}");
     assert!(created.stdout.contains("\n  retention_hours = 24\n"), "{created:?}");
     assert!(created.stdout.contains("\n  durability = always\n"), "{created:?}");
@@ -69,7 +72,10 @@ fn topics() {
     assert_eq!(words(&list.stdout)[0], ["topic", "partitions", "bytes", "reserved"]);
     assert_eq!(words(&list.stdout)[2], ["orders", "2", "30", "-"]);
     let json = run(admin, "topic list --output json").json();
-    assert_eq!(json[1], json!({ "name": "orders", "reserved": false, "partitions": 2, "bytes": 30 }));
+    assert_eq!(
+        json[1],
+        json!({ "name": "orders", "reserved": false, "partitions": 2, "bytes": 30 })
+    );
 
     let described = run(admin, "topic describe orders");
     assert_eq!(words(&described.stdout).last().unwrap()[..4], ["1", "0", "1", "1"]);
@@ -77,7 +83,9 @@ fn topics() {
     assert_eq!(json["partitions"][1]["end_offset"], 1);
     assert_eq!(json["settings"]["retention_hours"], 24);
 
-    let altered = run(admin, "topic alter orders --partitions 3 --set retention_hours=default --output json").json();
+    let altered =
+        run(admin, "topic alter orders --partitions 3 --set retention_hours=default --output json")
+            .json();
     assert_eq!(altered["effective"]["retention_hours"], 168);
     assert_eq!(altered["partitions"].as_array().unwrap().len(), 3);
     assert!(run(admin, "topic alter orders").line(2).contains("--set"));
@@ -108,15 +116,24 @@ fn groups() {
     assert_eq!(words(&plan.stdout)[1], ["0", "2", "0", "0", "5"]);
     assert!(plan.stdout.contains("--dry-run"), "{plan:?}");
     let step = json!({ "partition": 0, "from": 2, "to": 4, "start_offset": 0, "end_offset": 5 });
-    let done = run(admin, "group reset billing --topic orders --partition 0 --to 4 --output json").json();
+    let done =
+        run(admin, "group reset billing --topic orders --partition 0 --to 4 --output json").json();
     assert_eq!(done, json!([step]));
     let json = run(admin, "group describe billing --output json").json();
-    assert_eq!((&json["offsets"][0]["committed"], &json["offsets"][0]["lag"]), (&json!(4), &json!(1)));
+    assert_eq!(
+        (&json["offsets"][0]["committed"], &json["offsets"][0]["lag"]),
+        (&json!(4), &json!(1))
+    );
     assert!(run(admin, "group reset billing --topic orders --to 6").line(1).contains("offset 6"));
-    assert!(run(admin, "group reset billing --topic orders --to soon").line(2).contains("earliest"));
+    assert!(
+        run(admin, "group reset billing --topic orders --to soon").line(2).contains("earliest")
+    );
 
     assert!(run(admin, "group delete billing").line(2).contains("--yes"));
-    assert_eq!(run(admin, "group delete billing --yes --output json").json(), json!({ "deleted": "billing" }));
+    assert_eq!(
+        run(admin, "group delete billing --yes --output json").json(),
+        json!({ "deleted": "billing" })
+    );
     assert!(run(admin, "group describe billing").line(1).contains("no group billing"));
 }
 

@@ -17,7 +17,8 @@ use super::{broker, problem, start};
 fn reason(answer: &Answer, check: &str) -> Option<String> {
     let body = answer.json();
     let checks = body["checks"].as_array().unwrap();
-    let found = checks.iter().find(|found| found["name"] == check).unwrap_or_else(|| panic!("{body}"));
+    let found =
+        checks.iter().find(|found| found["name"] == check).unwrap_or_else(|| panic!("{body}"));
     assert_eq!(found["ok"] == true, found.get("reason").is_none(), "{body}");
     found.get("reason").map(|reason| reason.as_str().unwrap().to_owned())
 }
@@ -56,7 +57,12 @@ fn all_is_well() {
         assert_eq!((answer.status, answer.header("content-type")), (200, "application/json"));
         assert_eq!(answer.header("cache-control"), "no-store");
         assert_eq!(answer.json()["ok"], true, "{answer:?}");
-        problem(&send(admin, "POST", path, &serde_json::json!({})), 405, "method-not-allowed", None);
+        problem(
+            &send(admin, "POST", path, &serde_json::json!({})),
+            405,
+            "method-not-allowed",
+            None,
+        );
     }
     let ready = get(admin, "/readyz");
     for check in ["recovery", "shutdown", "reactors", "disk_space", "flush", "damage"] {

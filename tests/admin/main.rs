@@ -6,9 +6,10 @@ mod commands;
 mod health;
 mod metrics;
 mod monitoring;
-mod topics;
+mod openapi;
 #[path = "../support/mod.rs"]
 mod support;
+mod topics;
 
 use std::path::Path;
 

@@ -112,7 +112,8 @@ fn the_documentation_lists_what_there_is() {
 fn the_values_are_what_was_done() {
     let (_dir, broker) = busy();
     let admin = broker.admin();
-    let orders = |name: &str| format!("hermitmq_partition_{name}{{topic=\"orders\",partition=\"0\"}}");
+    let orders =
+        |name: &str| format!("hermitmq_partition_{name}{{topic=\"orders\",partition=\"0\"}}");
     let samples = wait_for("the consumer to be counted", || {
         let (_, samples) = parse(&get(admin, "/metrics").body);
         (samples[&orders("records_out_total")] >= 10.0).then_some(samples)
@@ -160,6 +161,7 @@ fn more_partitions_than_there_may_be_series_are_left_out() {
     let of_partitions = samples.keys().filter(|key| key.contains("partition=\"")).count();
     assert!((1..=40).contains(&of_partitions), "{of_partitions}");
     let left_out = samples["hermitmq_metrics_partitions_left_out"];
-    let given = samples.keys().filter(|key| key.starts_with("hermitmq_partition_end_offset{")).count();
+    let given =
+        samples.keys().filter(|key| key.starts_with("hermitmq_partition_end_offset{")).count();
     assert!((left_out - (31.0 - u32::try_from(given).map(f64::from).unwrap())).abs() < 0.1);
 }

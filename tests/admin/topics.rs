@@ -17,7 +17,8 @@ fn a_topic_from_its_creation_to_its_end() {
     let (_dir, data) = scratch();
     let broker = broker(&data);
     let (addr, admin) = (broker.addr(), broker.admin());
-    let asked = json!({ "name": "orders", "partitions": 2, "retention_hours": 24, "durability": "always" });
+    let asked =
+        json!({ "name": "orders", "partitions": 2, "retention_hours": 24, "durability": "always" });
     let answer = create(admin, &asked);
     assert_eq!(answer.status, 201, "{answer:?}");
     let topic = answer.json();
@@ -32,11 +33,17 @@ fn a_topic_from_its_creation_to_its_end() {
     let described = get(admin, "/api/v1/topics/orders").json();
     let partition = &described["partitions"][1];
     assert_eq!(
-        (&partition["partition"], &partition["end_offset"], &partition["flushed_offset"], &partition["bytes"]),
+        (
+            &partition["partition"],
+            &partition["end_offset"],
+            &partition["flushed_offset"],
+            &partition["bytes"]
+        ),
         (&json!(1), &json!(1), &json!(1), &json!(30))
     );
     let list = get(admin, "/api/v1/topics").json();
-    let names: Vec<_> = list["topics"].as_array().unwrap().iter().map(|topic| &topic["name"]).collect();
+    let names: Vec<_> =
+        list["topics"].as_array().unwrap().iter().map(|topic| &topic["name"]).collect();
     assert_eq!(names, ["__consumer_offsets", "orders"]);
 
     let change = json!({ "partitions": 3, "retention_hours": null, "durability": "interval" });
@@ -49,7 +56,12 @@ fn a_topic_from_its_creation_to_its_end() {
     let answer = send(admin, "DELETE", "/api/v1/topics/orders", &json!({}));
     assert_eq!((answer.status, answer.body.as_str()), (204, ""));
     problem(&get(admin, "/api/v1/topics/orders"), 404, "unknown-topic", Some("topic"));
-    problem(&send(admin, "DELETE", "/api/v1/topics/orders", &json!({})), 404, "unknown-topic", Some("topic"));
+    problem(
+        &send(admin, "DELETE", "/api/v1/topics/orders", &json!({})),
+        404,
+        "unknown-topic",
+        Some("topic"),
+    );
     wait_for("its directories to go", || {
         listing(&data).iter().all(|name| !name.contains("orders")).then_some(())
     });
@@ -70,16 +82,27 @@ fn what_cannot_be_a_topic_is_refused() {
         (json!({ "name": "u", "partitions": 0 }), 400, "invalid-request", Some("partitions")),
         (json!({ "name": "u", "partitions": -1 }), 400, "invalid-request", Some("partitions")),
         (json!({ "name": "u", "partitions": 11 }), 409, "limit-reached", Some("partitions")),
-        (json!({ "name": "u", "max_segment_mb": 99_999_999 }), 400, "invalid-request", Some("max_segment_mb")),
+        (
+            json!({ "name": "u", "max_segment_mb": 99_999_999 }),
+            400,
+            "invalid-request",
+            Some("max_segment_mb"),
+        ),
         (json!({ "name": "u", "durability": "never" }), 400, "invalid-request", Some("durability")),
         (json!({ "name": "u", "retention": 1 }), 400, "invalid-request", Some("retention")),
         (json!([]), 400, "invalid-request", None),
     ] {
         let answer = create(admin, &wrong);
-        assert_eq!(answer.json()["type"], format!("urn:hermitmq:problem:{code}"), "{wrong}: {answer:?}");
+        assert_eq!(
+            answer.json()["type"],
+            format!("urn:hermitmq:problem:{code}"),
+            "{wrong}: {answer:?}"
+        );
         problem(&answer, status, code, field);
     }
-    let alter = |topic: &str, change: &Value| send(admin, "PATCH", &format!("/api/v1/topics/{topic}"), change);
+    let alter = |topic: &str, change: &Value| {
+        send(admin, "PATCH", &format!("/api/v1/topics/{topic}"), change)
+    };
     problem(&alter("t", &json!({ "partitions": 0 })), 400, "invalid-request", Some("partitions"));
     problem(&alter("t", &json!({ "name": "v" })), 400, "invalid-request", Some("name"));
     problem(&alter("u", &json!({})), 404, "unknown-topic", Some("topic"));
@@ -105,10 +128,16 @@ fn groups_from_their_first_commit_to_their_end() {
     commit(addr, "billing", "orders", 0, 4);
     let groups = get(admin, "/api/v1/groups").json();
     let group = &groups["groups"][0];
-    assert_eq!((&group["name"], &group["lag"], &group["partitions"]), (&json!("billing"), &json!(6), &json!(1)));
+    assert_eq!(
+        (&group["name"], &group["lag"], &group["partitions"]),
+        (&json!("billing"), &json!(6), &json!(1))
+    );
     let described = get(admin, "/api/v1/groups/billing").json();
     let offset = &described["offsets"][0];
-    assert_eq!((&offset["topic"], &offset["committed"], &offset["lag"]), (&json!("orders"), &json!(4), &json!(6)));
+    assert_eq!(
+        (&offset["topic"], &offset["committed"], &offset["lag"]),
+        (&json!("orders"), &json!(4), &json!(6))
+    );
     assert!(offset["last_commit_ns"].as_u64().unwrap() > 1_700_000_000_000_000_000);
     let metrics = get(admin, "/metrics").body;
     let lag = "hermitmq_group_lag_records{group=\"billing\",topic=\"orders\",partition=\"0\"} 6\n";
@@ -133,14 +162,28 @@ fn groups_from_their_first_commit_to_their_end() {
     }
     assert_eq!(drain(addr, "billing", "orders", 0).len(), 3, "the group resumes there");
     for (wrong, status, code, field) in [
-        (json!({ "topic": "orders", "to": { "offset": 11 } }), 400, "offset-out-of-range", Some("to")),
+        (
+            json!({ "topic": "orders", "to": { "offset": 11 } }),
+            400,
+            "offset-out-of-range",
+            Some("to"),
+        ),
         (json!({ "topic": "none", "to": "latest" }), 404, "unknown-topic", Some("topic")),
-        (json!({ "topic": "orders", "to": "latest", "partitions": [1] }), 404, "unknown-partition", Some("partitions")),
+        (
+            json!({ "topic": "orders", "to": "latest", "partitions": [1] }),
+            404,
+            "unknown-partition",
+            Some("partitions"),
+        ),
         (json!({ "topic": "orders", "to": "newest" }), 400, "invalid-request", Some("to")),
         (json!({ "topic": "orders" }), 400, "invalid-request", None),
     ] {
         let answer = reset(&wrong);
-        assert_eq!(answer.json()["type"], format!("urn:hermitmq:problem:{code}"), "{wrong}: {answer:?}");
+        assert_eq!(
+            answer.json()["type"],
+            format!("urn:hermitmq:problem:{code}"),
+            "{wrong}: {answer:?}"
+        );
         problem(&answer, status, code, field);
     }
 

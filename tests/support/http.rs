@@ -81,8 +81,9 @@ pub fn get(addr: SocketAddr, path: &str) -> Answer {
     try_request(addr, "GET", path, &[], b"").unwrap()
 }
 
-/// Sends JSON.
+/// Sends JSON; no body for `null`.
 pub fn send(addr: SocketAddr, method: &str, path: &str, body: &serde_json::Value) -> Answer {
     let headers = [("content-type", "application/json")];
-    try_request(addr, method, path, &headers, body.to_string().as_bytes()).unwrap()
+    let body = if body.is_null() { String::new() } else { body.to_string() };
+    try_request(addr, method, path, &headers, body.as_bytes()).unwrap()
 }

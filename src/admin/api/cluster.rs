@@ -35,9 +35,7 @@ struct Counts {
 }
 
 /// `GET /cluster`
-pub(super) async fn get(
-    extract::State(state): extract::State<Arc<State>>,
-) -> Json<Cluster> {
+pub(super) async fn get(extract::State(state): extract::State<Arc<State>>) -> Json<Cluster> {
     let running = state.running();
     let stage = match running {
         _ if state.is_stopping() => "stopping",

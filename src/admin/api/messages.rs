@@ -148,7 +148,10 @@ impl Query {
         }
         let from = match (self.offset, self.timestamp) {
             (Some(_), Some(_)) => {
-                return Err(Problem::invalid("timestamp", "give an offset or a timestamp, not both"));
+                return Err(Problem::invalid(
+                    "timestamp",
+                    "give an offset or a timestamp, not both",
+                ));
             }
             (Some(offset), None) => PeekFrom::Offset(offset),
             (None, Some(timestamp)) => PeekFrom::Timestamp(timestamp),

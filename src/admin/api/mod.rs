@@ -5,6 +5,7 @@ mod config;
 mod groups;
 mod log_level;
 mod messages;
+mod openapi;
 mod topics;
 
 use std::sync::Arc;
@@ -20,11 +21,9 @@ pub(super) fn router() -> Router<Arc<State>> {
         .route("/cluster", get(cluster::get))
         .route("/config", get(config::get))
         .route("/log-level", get(log_level::get).put(log_level::put))
+        .route("/openapi.json", get(openapi::get))
         .route("/topics", get(topics::list).post(topics::create))
-        .route(
-            "/topics/{topic}",
-            get(topics::describe).patch(topics::alter).delete(topics::delete),
-        )
+        .route("/topics/{topic}", get(topics::describe).patch(topics::alter).delete(topics::delete))
         .route("/groups", get(groups::list))
         .route("/groups/{group}", get(groups::describe).delete(groups::delete))
         .route("/groups/{group}/reset", post(groups::reset))

@@ -15,8 +15,10 @@ pub(super) fn write(text: &mut Text, broker: Option<&Broker>, max_series: usize)
         "Places of groups in partitions without series of their own, because of admin.metrics_max_series.",
         offsets.len() - given,
     );
-    let labelled: Vec<_> =
-        offsets[..given].iter().map(|(key, of)| (key, key.partition.partition.to_string(), of)).collect();
+    let labelled: Vec<_> = offsets[..given]
+        .iter()
+        .map(|(key, of)| (key, key.partition.partition.to_string(), of))
+        .collect();
     text.family(
         "hermitmq_group_committed_offset",
         Kind::Gauge,

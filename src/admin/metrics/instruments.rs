@@ -235,7 +235,10 @@ mod tests {
         let names: Vec<_> = names.filter_map(|line| line.split(':').next()).collect();
         assert!(names.len() > 30, "{names:?}");
         for name in names {
-            assert!(written.contains(&format!("metrics.{name}.")), "metrics.{name} is not exported");
+            assert!(
+                written.contains(&format!("metrics.{name}.")),
+                "metrics.{name} is not exported"
+            );
         }
     }
 }

@@ -182,9 +182,10 @@ impl FromStr for Setting {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or(
-            "must be KEY=VALUE, such as retention_hours=24".to_owned(),
-        )?;
+        let (key, value) = text
+            .split_once('=')
+            .filter(|(key, _)| !key.is_empty())
+            .ok_or("must be KEY=VALUE, such as retention_hours=24".to_owned())?;
         let value = match (value, value.parse::<u64>()) {
             ("default", _) => Value::Null,
             (_, Ok(number)) => number.into(),

@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::args::{AlterArgs, CreateArgs, DeleteTopicArgs, Setting, Target, TopicArgs, TopicCommand};
+use super::args::{
+    AlterArgs, CreateArgs, DeleteTopicArgs, Setting, Target, TopicArgs, TopicCommand,
+};
 use super::ask;
 use super::confirm::confirm;
 use super::show::{flag, show};
@@ -79,7 +81,8 @@ fn description(topic: &TopicDescription) -> String {
     let mut text = format!("{}\n", topic.name);
     let set = by_name(&topic.settings);
     for (name, value) in by_name(&topic.effective) {
-        let whose = if set.get(&name).is_some_and(|value| !value.is_null()) { "" } else { "  (default)" };
+        let whose =
+            if set.get(&name).is_some_and(|value| !value.is_null()) { "" } else { "  (default)" };
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {name} = {}{whose}", plain(&value));
     }
@@ -87,7 +90,14 @@ fn description(topic: &TopicDescription) -> String {
         text.push_str("  declared in the configuration of the broker\n");
     }
     let mut table = Table::new(&[
-        "partition", "start", "end", "flushed", "segments", "bytes", "read-only", "damaged",
+        "partition",
+        "start",
+        "end",
+        "flushed",
+        "segments",
+        "bytes",
+        "read-only",
+        "damaged",
     ]);
     for partition in &topic.partitions {
         let numbers = [

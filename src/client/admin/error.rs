@@ -40,7 +40,9 @@ pub enum AdminError {
     #[error(transparent)]
     Problem(#[from] ProblemDetails),
     /// The answer is not one of a broker, or not of this version.
-    #[error("unexpected answer (status {status}): {cause}; is that the admin listener of a broker?")]
+    #[error(
+        "unexpected answer (status {status}): {cause}; is that the admin listener of a broker?"
+    )]
     Unexpected {
         /// Its HTTP status.
         status: u16,

@@ -90,10 +90,9 @@ impl AdminClient {
         let asked = transport::ask(&self.address, method, path, body);
         match tokio::time::timeout(self.timeout, asked).await {
             Ok(answer) => answer,
-            Err(_) => Err(AdminError::Timeout {
-                address: self.address.to_string(),
-                after: self.timeout,
-            }),
+            Err(_) => {
+                Err(AdminError::Timeout { address: self.address.to_string(), after: self.timeout })
+            }
         }
     }
 }

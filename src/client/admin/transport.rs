@@ -126,7 +126,8 @@ mod tests {
         ] {
             assert_eq!(parse(text).as_deref(), Some(address));
         }
-        for wrong in ["", "x", ":1", "http://x", "https://x:1", "http://x:1/y", "u@x:1", "x:99999"] {
+        for wrong in ["", "x", ":1", "http://x", "https://x:1", "http://x:1/y", "u@x:1", "x:99999"]
+        {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }
