@@ -93,9 +93,11 @@ fn malformed_entries_are_skipped_and_counted() {
         entries.malformed(key, &eight);
         entries.malformed(key, b"");
     }
-    for payload in [&b""[..], b"1", &[0; 7], &[0; 9], &[0xff; 100]] {
+    for payload in [&b"1"[..], &[0; 7], &[0; 9], &[0xff; 100]] {
         entries.malformed(b"between:t:0", payload);
     }
+    // What says that there is none is an entry.
+    entries.entry(b"between:t:0", b"", 1);
     entries.commit("between:t:0", 4);
     // Larger than anything that could be an entry.
     entries.malformed(b"between:t:0", &vec![7; 3 << 20]);

@@ -199,9 +199,11 @@ impl Broker {
     /// Compares what was flushed of every partition with its checksums; damage is kept from readers. Reads all of the disk,
     /// as slowly as `pause` wants: it is told how many bytes are next, and ends the look by `false`, which is the error.
     pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> Result<Scrubbed, ScrubStopped> {
-        let partitions = self.partitions();
+        // Names: this takes long, and files of a topic that is deleted meanwhile are not to be held as long.
+        let names: Vec<_> = all_partitions(&self.topics.read()).map(|p| p.name().clone()).collect();
         let mut total = Scrubbed::default();
-        for partition in partitions {
+        for TopicPartition { topic, partition } in names {
+            let Some(Ok(partition)) = self.existing(&topic, partition) else { continue };
             match partition.scrub(pause) {
                 Ok(found) => {
                     total.bytes += found.bytes;

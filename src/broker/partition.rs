@@ -350,8 +350,10 @@ impl Partition {
 
     /// Ends the partition: its directory is going to be taken away. Whoever waits is woken, and is told. Blocks for what is
     /// under way on the disk.
-    pub(super) fn delete(&self) {
+    pub(super) fn delete(self: &Arc<Self>) {
         self.log.discard();
+        // The flusher lets go of it, and of its files.
+        self.hurry_flush();
         self.readers.wake_all();
         self.producers.wake_all();
     }

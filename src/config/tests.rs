@@ -328,6 +328,7 @@ fn what_is_wrong_with_a_declared_topic_is_named() {
         table(&["name = '../a'", "zzz = 1"]),
         table(&["name = '__consumer_offsets'", "partitions = 10001"]),
         table(&["name = 7", "retention_mb = -1"]),
+        table(&["name = 'b'", "max_segment_mb = 0", "max_payload_mb = 1025"]),
     ]
     .concat();
     let lines = lines(load("a.toml", &text, &[]));
@@ -345,6 +346,8 @@ fn what_is_wrong_with_a_declared_topic_is_named() {
         ("topic[5].partitions (", "must be a whole number from 1 to 10000, not 10001"),
         ("topic[6].name (", "must be a string, not 7"),
         ("topic[6].retention_mb (", "must be a whole number from 0 to 4294967295, not -1"),
+        ("topic[7].max_segment_mb (", "must be a whole number from 1 to 65536, not 0"),
+        ("topic[7].max_payload_mb (", "must be a whole number from 1 to 1024, not 1025"),
     ];
     for (start, end) in expected {
         let found = lines.iter().any(|line| {

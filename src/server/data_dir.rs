@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::broker::parse_dir_name;
+use crate::broker::{parse_deleted_dir_name, parse_dir_name};
 use crate::model::Offset;
 use crate::storage::backup::{BackupOptions, backup_partition};
 use crate::storage::inspect::{dump_partition, is_partition, partition_bytes, verify_partition};
@@ -195,6 +195,9 @@ impl DataDir {
             if entry.name == UNFINISHED {
                 let message = "this is a backup that was not finished";
                 findings.push(Finding::damage(Kind::Unfinished, &entry.name, message));
+            } else if entry.is_dir && parse_deleted_dir_name(&entry.name).is_some() {
+                let message = "of a topic that is deleted; a broker removes it";
+                findings.push(Finding::note(Kind::Stranger, &entry.name, message));
             } else if entry.is_dir && parse_dir_name(&entry.name).is_none() {
                 findings.push(Finding::note(Kind::Stranger, &entry.name, message));
             }

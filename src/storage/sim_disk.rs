@@ -8,9 +8,10 @@
 //! Both return a new disk and leave the old one to whoever still holds its files. The same seed crashes the same way.
 
 mod inode;
+mod names;
 mod seeded;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use parking_lot::Mutex;
 
 use self::inode::{Inode, Write, words_of};
+use self::names::{Change, Shared, State};
 pub(crate) use self::seeded::Seeded;
 use super::disk::{Disk, Duplicate, Entry, File, Map, Open};
 
@@ -45,7 +47,8 @@ pub(crate) struct Faults {
     pub(crate) sync_error: bool,
     /// There are no descriptors: a directory cannot be opened to be synced, and there is no room for more files.
     pub(crate) no_descriptors: bool,
-    /// Files that can still be removed and directories synced before that fails; `None` for no limit.
+    /// Files and directories that can still be removed, directories renamed, and directories synced before that fails;
+    /// `None` for no limit.
     pub(crate) names_left: Option<usize>,
     /// Bytes that the file system says it has left; `None` for more than anybody needs.
     pub(crate) free: Option<u64>,
@@ -70,62 +73,16 @@ pub(crate) struct SimDisk {
     syncs: Arc<AtomicUsize>,
 }
 
-type Names = BTreeMap<PathBuf, Shared>;
-
-#[derive(Debug, Default)]
-struct State {
-    names: Names,
-    durable_names: Names,
-    /// Changes of names since the last sync of their directory.
-    changes: Vec<Change>,
-    dirs: BTreeSet<PathBuf>,
-}
-
-#[derive(Debug, Clone)]
-struct Change {
-    removed: Option<PathBuf>,
-    added: Option<PathBuf>,
-    inode: Shared,
-}
-
-type Shared = Arc<Mutex<Inode>>;
-
 impl SimDisk {
     /// The disk after the process died: everything written is there, synced or not.
     pub(crate) fn kill(&self) -> Self {
-        let state = self.state.lock();
-        let mut copy = CopyInodes { copied: Vec::new(), make: Inode::killed };
-        let state = State {
-            names: copy.names(&state.names),
-            durable_names: copy.names(&state.durable_names),
-            changes: state
-                .changes
-                .iter()
-                .map(|change| Change { inode: copy.inode(&change.inode), ..change.clone() })
-                .collect(),
-            dirs: state.dirs.clone(),
-        };
+        let state = self.state.lock().killed();
         Self { state: Arc::new(Mutex::new(state)), ..Self::default() }
     }
 
     /// The disk after the power went, as `seed` wants it.
     pub(crate) fn crash(&self, seed: &mut Seeded) -> Self {
-        let state = self.state.lock();
-        let mut names = state.durable_names.clone();
-        for change in &state.changes {
-            if seed.coin() {
-                change.apply(&mut names);
-            }
-        }
-        let mut copy =
-            CopyInodes { copied: Vec::new(), make: |inode: &mut Inode| inode.crashed(seed) };
-        let names = copy.names(&names);
-        let state = State {
-            durable_names: names.clone(),
-            names,
-            changes: Vec::new(),
-            dirs: state.dirs.clone(),
-        };
+        let state = self.state.lock().crashed(seed);
         Self { state: Arc::new(Mutex::new(state)), ..Self::default() }
     }
 
@@ -141,7 +98,7 @@ impl SimDisk {
 
     /// The bytes of a file; `None` if there is none of that name.
     pub(crate) fn read(&self, path: &Path) -> Option<Vec<u8>> {
-        let inode = Arc::clone(self.state.lock().names.get(path)?);
+        let inode = Arc::clone(self.state.lock().now.files.get(path)?);
         let mut inode = inode.lock();
         inode.absorb();
         Some(inode.bytes.clone())
@@ -151,70 +108,22 @@ impl SimDisk {
     pub(crate) fn put(&self, path: &Path, bytes: &[u8]) {
         let inode = Arc::new(Mutex::new(Inode::synced(bytes.to_vec())));
         let mut state = self.state.lock();
-        state.changes.retain(|change| !change.is_of(path));
-        state.names.insert(path.to_owned(), Arc::clone(&inode));
-        state.durable_names.insert(path.to_owned(), inode);
+        state.settle(path);
+        state.now.files.insert(path.to_owned(), Arc::clone(&inode));
+        state.durable.files.insert(path.to_owned(), inode);
     }
 
     /// Removes a file, durably.
     pub(crate) fn remove(&self, path: &Path) {
         let mut state = self.state.lock();
-        state.names.remove(path);
-        state.durable_names.remove(path);
-        state.changes.retain(|change| !change.is_of(path));
+        state.now.files.remove(path);
+        state.durable.files.remove(path);
+        state.settle(path);
     }
 
     /// Paths of all files, sorted.
     pub(crate) fn files(&self) -> Vec<PathBuf> {
-        self.state.lock().names.keys().cloned().collect()
-    }
-}
-
-/// Copies inodes, each once, so that names of one file still share it.
-struct CopyInodes<F> {
-    copied: Vec<(Shared, Shared)>,
-    make: F,
-}
-
-impl<F: FnMut(&mut Inode) -> Inode> CopyInodes<F> {
-    fn inode(&mut self, inode: &Shared) -> Shared {
-        if let Some((_, copy)) = self.copied.iter().find(|(old, _)| Arc::ptr_eq(old, inode)) {
-            return Arc::clone(copy);
-        }
-        let copy = Arc::new(Mutex::new((self.make)(&mut inode.lock())));
-        self.copied.push((Arc::clone(inode), Arc::clone(&copy)));
-        copy
-    }
-
-    fn names(&mut self, names: &Names) -> Names {
-        names.iter().map(|(path, inode)| (path.clone(), self.inode(inode))).collect()
-    }
-}
-
-impl Change {
-    fn apply(&self, names: &mut Names) {
-        if let Some(removed) = &self.removed {
-            names.remove(removed);
-        }
-        if let Some(added) = &self.added {
-            names.insert(added.clone(), Arc::clone(&self.inode));
-        }
-    }
-
-    /// The directory that the change is in: renames stay in theirs.
-    fn dir(&self) -> Option<&Path> {
-        self.added.as_ref().or(self.removed.as_ref())?.parent()
-    }
-
-    fn is_of(&self, path: &Path) -> bool {
-        self.added.as_deref().or(self.removed.as_deref()) == Some(path)
-    }
-}
-
-impl State {
-    fn change(&mut self, change: Change) {
-        change.apply(&mut self.names);
-        self.changes.push(change);
+        self.state.lock().now.files.keys().cloned().collect()
     }
 }
 
@@ -225,7 +134,7 @@ fn full() -> io::Error {
 impl Disk for SimDisk {
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let mut state = self.state.lock();
-        let inode = match state.names.get(path) {
+        let inode = match state.now.files.get(path) {
             Some(inode) => Arc::clone(inode),
             None if matches!(how, Open::Existing | Open::Read) => {
                 return Err(io::ErrorKind::NotFound.into());
@@ -237,7 +146,7 @@ impl Disk for SimDisk {
                 }
                 let inode = Shared::default();
                 let (removed, added) = (None, Some(path.to_owned()));
-                state.change(Change { removed, added, inode: Arc::clone(&inode) });
+                state.change(Change::File { removed, added, inode: Arc::clone(&inode) });
                 inode
             }
         };
@@ -248,15 +157,17 @@ impl Disk for SimDisk {
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
-        // Directories are durable at once: the tests look at files.
-        self.state.lock().dirs.insert(path.to_owned());
+        // New directories are durable at once: the tests look at files.
+        let mut state = self.state.lock();
+        state.now.dirs.insert(path.to_owned());
+        state.durable.dirs.insert(path.to_owned());
         Ok(())
     }
 
     fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
         let state = self.state.lock();
-        let files = state.names.keys().map(|path| (path, false));
-        let dirs = state.dirs.iter().map(|path| (path, true));
+        let files = state.now.files.keys().map(|path| (path, false));
+        let dirs = state.now.dirs.iter().map(|path| (path, true));
         let here = files.chain(dirs).filter(|(entry, _)| entry.parent() == Some(path));
         Ok(here
             .filter_map(|(entry, is_dir)| {
@@ -267,17 +178,24 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let mut state = self.state.lock();
-        let inode = state.names.get(from).map(Arc::clone);
+        if state.now.dirs.contains(from) {
+            self.faults.lock().change_names()?;
+            assert!(!state.now.dirs.contains(to), "two directories of one name");
+            state.change(Change::Dir { from: from.to_owned(), to: to.to_owned() });
+            return Ok(());
+        }
+        let inode = state.now.files.get(from).map(Arc::clone);
         let inode = inode.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        state.change(Change { removed: Some(from.to_owned()), added: Some(to.to_owned()), inode });
+        let (removed, added) = (Some(from.to_owned()), Some(to.to_owned()));
+        state.change(Change::File { removed, added, inode });
         Ok(())
     }
 
     fn duplicate(&self, from: &Path, to: &Path, link: bool) -> io::Result<Duplicate> {
         let mut state = self.state.lock();
-        let inode = state.names.get(from).map(Arc::clone);
+        let inode = state.now.files.get(from).map(Arc::clone);
         let mut inode = inode.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
-        if state.names.contains_key(to) {
+        if state.now.files.contains_key(to) {
             return Err(io::ErrorKind::AlreadyExists.into());
         }
         if !link {
@@ -287,15 +205,28 @@ impl Disk for SimDisk {
             drop(source);
             inode = Arc::new(Mutex::new(copy));
         }
-        state.change(Change { removed: None, added: Some(to.to_owned()), inode });
+        state.change(Change::File { removed: None, added: Some(to.to_owned()), inode });
         Ok(if link { Duplicate::Linked } else { Duplicate::Copied })
     }
 
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         self.faults.lock().change_names()?;
         let mut state = self.state.lock();
-        if let Some(inode) = state.names.get(path).map(Arc::clone) {
-            state.change(Change { removed: Some(path.to_owned()), added: None, inode });
+        if let Some(inode) = state.now.files.get(path).map(Arc::clone) {
+            state.change(Change::File { removed: Some(path.to_owned()), added: None, inode });
+        }
+        Ok(())
+    }
+
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.faults.lock().change_names()?;
+        let mut state = self.state.lock();
+        // Durable at once: nobody looks for it any more.
+        state.settle(path);
+        let State { now, durable, .. } = &mut *state;
+        for tree in [now, durable] {
+            tree.files.retain(|file, _| !file.starts_with(path));
+            tree.dirs.retain(|dir| !dir.starts_with(path));
         }
         Ok(())
     }
@@ -314,14 +245,7 @@ impl Disk for SimDisk {
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.has_room_for(1)?;
         self.faults.lock().change_names()?;
-        let mut state = self.state.lock();
-        for change in std::mem::take(&mut state.changes) {
-            if change.dir() == Some(path) {
-                change.apply(&mut state.durable_names);
-            } else {
-                state.changes.push(change);
-            }
-        }
+        self.state.lock().sync(path);
         Ok(())
     }
 }

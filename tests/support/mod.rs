@@ -15,6 +15,7 @@ mod journal;
 mod load;
 mod raw;
 mod strace;
+pub mod v1_1;
 mod verify;
 mod volume;
 

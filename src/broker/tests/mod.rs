@@ -1,11 +1,16 @@
 //! Tests of the broker as a whole.
 
+mod altering;
 mod always;
 mod bell;
 mod catalog;
 mod commits;
 mod declared;
+mod deleting;
+mod expiry;
 mod flushing;
+mod groups;
+mod model;
 mod retention;
 mod slow_disk;
 mod space;

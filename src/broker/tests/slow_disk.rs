@@ -127,6 +127,10 @@ impl Disk for SlowDisk {
         self.disk.remove_file(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove_dir(path)
+    }
+
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         self.disk.sync_dir(path)
     }

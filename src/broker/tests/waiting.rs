@@ -80,7 +80,7 @@ fn follow(partition: &Partition, records: u64, frame_len: u64) {
             true
         }
         Fetch::Tail => false,
-        Fetch::Damaged => panic!("nothing is damaged"),
+        Fetch::Damaged | Fetch::Deleted => panic!("nothing is damaged or deleted"),
     };
     while left > 0 {
         if read(&mut left) {

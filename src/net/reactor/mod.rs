@@ -281,13 +281,16 @@ impl Reactor {
 
     /// Writes what was gathered and sends the acks that are due.
     fn flush_gathered(&mut self) {
-        let Self { sessions, cx, failed, .. } = self;
+        let Self { sessions, cx, failed, again, .. } = self;
         let Context { gather, wake, spares, now, .. } = cx;
         let appended = gather.flush(|key, acks, outcome| {
-            if let Some(session) = sessions.get_mut(key.slot()).filter(|s| s.key == key)
-                && session.acknowledge(acks, outcome, wake, spares).is_err()
-            {
+            let session = sessions.get_mut(key.slot()).filter(|s| s.key == key);
+            let Some(session) = session else { return };
+            if session.acknowledge(acks, outcome, wake, spares).is_err() {
                 failed.push(key);
+            } else if session.closing.is_some() && !std::mem::replace(&mut session.queued, true) {
+                // It was refused, and is to be told: nothing else may come that gives it a turn.
+                again.push_back(key);
             }
         });
         if appended {

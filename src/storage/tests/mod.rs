@@ -88,6 +88,7 @@ fn append(log: &Log, mut frames: Vec<u8>) -> Result<Vec<u8>, AppendError> {
 enum End {
     Tail,
     Damaged,
+    Deleted,
 }
 
 /// Reads on from a cursor, at most `max` bytes at once.
@@ -98,6 +99,7 @@ fn read_on(log: &Log, mut cursor: Cursor, max: u64) -> (Vec<u8>, End) {
             Fetch::Slice(slice) => slice,
             Fetch::Tail => return (bytes, End::Tail),
             Fetch::Damaged => return (bytes, End::Damaged),
+            Fetch::Deleted => return (bytes, End::Deleted),
         };
         let mut buf = vec![0; usize::try_from(slice.len()).unwrap()];
         assert!(!buf.is_empty() && slice.len() <= max);

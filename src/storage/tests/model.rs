@@ -94,7 +94,7 @@ impl World {
                 self.followed += buf.len();
             }
             Fetch::Tail => assert_eq!(self.followed, self.bytes.len(), "nothing is skipped"),
-            Fetch::Damaged => panic!("nothing is damaged"),
+            Fetch::Damaged | Fetch::Deleted => panic!("nothing is damaged or deleted"),
         }
     }
 

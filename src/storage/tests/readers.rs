@@ -37,7 +37,7 @@ fn follow(log: &Log, done: &AtomicBool, max: u64) -> Vec<u8> {
             }
             Fetch::Tail if last => return bytes,
             Fetch::Tail => thread::yield_now(),
-            Fetch::Damaged => panic!("nothing is damaged"),
+            Fetch::Damaged | Fetch::Deleted => panic!("nothing is damaged or deleted"),
         }
     }
 }
@@ -58,7 +58,7 @@ fn seek(log: &Log, done: &AtomicBool) {
                 assert!((header.offset..header.next_offset()).contains(&offset));
             }
             Fetch::Tail => assert_eq!(offset, end),
-            Fetch::Damaged => panic!("nothing is damaged"),
+            Fetch::Damaged | Fetch::Deleted => panic!("nothing is damaged or deleted"),
         }
     }
 }

@@ -40,7 +40,7 @@ pub fn read(log: &Log, max: u64) -> Reading {
                 cursor.advance(slice.len());
             }
             Fetch::Damaged if log.skip_damage(&mut cursor) => pieces.push(Vec::new()),
-            Fetch::Damaged | Fetch::Tail => break,
+            Fetch::Damaged | Fetch::Tail | Fetch::Deleted => break,
         }
     }
     let (mut frames, mut is_clean) = (Vec::new(), true);
@@ -96,7 +96,7 @@ fn lookup_of(log: &Log, offset: u64, len: u64) -> Lookup {
             }
         }
         Fetch::Damaged => Lookup::Refused,
-        Fetch::Tail => Lookup::End,
+        Fetch::Tail | Fetch::Deleted => Lookup::End,
     }
 }
 

@@ -1,0 +1,337 @@
+//! Topics that are created, altered and deleted while clients are connected, over both versions of the protocol.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use hermitmq::broker::{GroupReset, ResetTo, TopicChange, TopicOptions};
+use hermitmq::config::Config;
+use hermitmq::metrics::CloseReason;
+use hermitmq::model::TopicName;
+use hermitmq::protocol::v1_1::{AnswerTo, Durability, Fallback, NO_COMMIT, Start, write_commit};
+use hermitmq::protocol::{COMMIT_ACK, Status};
+use hermitmq::server::Server;
+use serde_json::json;
+use support::v1_1::{Got, answer, committer, connect, control, follower, group, next, ok, open};
+use support::v1_1::{producer, reader};
+use support::{Frame, RawClient, commit, drain, frame, listing, scratch, wait_for};
+
+const MIB: usize = 1024 * 1024;
+
+fn topic(name: &str) -> TopicName {
+    TopicName::parse(name).unwrap()
+}
+
+fn start(data: &Path) -> Server {
+    let mut config = Config::default();
+    config.server.port = 0;
+    config.storage.data_dir = data.to_owned();
+    config.storage.cleanup_interval_min = 1_000_000;
+    Server::start(&config).unwrap()
+}
+
+fn with_topic(options: serde_json::Value) -> (tempfile::TempDir, PathBuf, Server) {
+    let (dir, data) = scratch();
+    let server = start(&data);
+    let options: TopicOptions = serde_json::from_value(options).unwrap();
+    server.broker().create_topic(options).unwrap();
+    (dir, data, server)
+}
+
+fn delete(server: &Server, name: &str) {
+    server.broker().delete_topic(&topic(name)).unwrap();
+}
+
+/// Appends records of one byte, over version 1.0.
+fn fill(addr: SocketAddr, topic: &str, count: u64) {
+    let mut client = RawClient::produce(addr, topic, 0);
+    for number in 0..count {
+        client.append(&frame(number, b"", b"x"));
+    }
+}
+
+fn next_frame(client: &mut RawClient) -> Frame {
+    match next(client) {
+        Got::Frame(frame) => frame,
+        Got::Control(control) => panic!("no frame: {control:?}"),
+    }
+}
+
+#[test]
+fn consumers_of_a_deleted_topic_are_told() {
+    let (_dir, data, server) = with_topic(json!({"name": "t"}));
+    let addr = server.addr();
+    fill(addr, "t", 3);
+    let (mut waiting, first) = open(addr, &follower("t", Some(group("g")), Start::Earliest));
+    assert_eq!(first, 0);
+    (0..3).for_each(|offset| assert_eq!(next_frame(&mut waiting).header.offset, offset));
+    let mut old = RawClient::consume(addr, "g", "t", 0);
+    old.read_frames(3);
+    // Another topic's consumers notice nothing.
+    server.broker().create_topic(TopicOptions::named(topic("other"))).unwrap();
+    let (mut other, _) = open(addr, &follower("other", None, Start::Earliest));
+
+    delete(&server, "t");
+    let told = control(&mut waiting);
+    assert_eq!((told.status(), told.offset), (Some(Status::TopicDeleted), 3));
+    assert!(!told.message.is_empty());
+    assert_eq!(waiting.read_to_end(), b"");
+    assert_eq!(old.read_to_end(), b"");
+    fill(addr, "other", 1);
+    assert_eq!(next_frame(&mut other).header.offset, 0);
+    wait_for("both to be counted", || {
+        (server.metrics().closed.get(CloseReason::TopicDeleted) == 2).then_some(())
+    });
+    let gone = || listing(&data).iter().all(|name| !name.starts_with(".deleted")).then_some(());
+    wait_for("the directory to be removed", gone);
+    server.stop().unwrap();
+}
+
+/// A consumer that has not got all there is gets whole frames to the end of a segment, then it is told.
+#[test]
+fn a_consumer_in_the_middle_of_the_log_gets_whole_frames() {
+    let (_dir, _data, server) = with_topic(json!({"name": "t", "max_segment_mb": 8}));
+    let addr = server.addr();
+    let mut sender = RawClient::produce(addr, "t", 0);
+    let payload = vec![7; MIB];
+    for number in 0..48 {
+        sender.append(&frame(number, b"", &payload));
+    }
+    let (mut slow, _) = open(addr, &follower("t", None, Start::Earliest));
+    assert_eq!(next_frame(&mut slow).header.offset, 0);
+    delete(&server, "t");
+    let mut got = 1;
+    let told = loop {
+        match next(&mut slow) {
+            Got::Frame(frame) => {
+                assert_eq!((frame.header.offset, frame.payload() == payload), (got, true));
+                got += 1;
+            }
+            Got::Control(control) => break control,
+        }
+    };
+    assert_eq!((told.status(), told.offset), (Some(Status::TopicDeleted), got));
+    assert!(got < 48, "it does not get all of a topic that is deleted");
+    assert_eq!(slow.read_to_end(), b"");
+    server.stop().unwrap();
+}
+
+#[test]
+fn producers_of_a_deleted_topic_are_told_and_it_begins_anew() {
+    let (_dir, data, server) = with_topic(json!({"name": "t"}));
+    let addr = server.addr();
+    let (mut idle, _) = open(addr, &producer("t", Durability::Topic));
+    let (mut sends, _) = open(addr, &producer("t", Durability::Flushed));
+    sends.send(&frame(1, b"", b"x"));
+    assert_eq!(ok(&mut sends, AnswerTo::Frame), 0);
+    let mut old = RawClient::produce(addr, "t", 0);
+    assert_eq!(old.append(&frame(1, b"", b"x")), 1);
+    commit(addr, "g", "t", 0, 2);
+
+    delete(&server, "t");
+    for client in [&mut idle, &mut sends] {
+        let told = answer(client, AnswerTo::Frame);
+        assert_eq!(told.status(), Some(Status::TopicDeleted));
+        assert!(!told.message.is_empty());
+        assert_eq!(client.read_to_end(), b"");
+    }
+    assert_eq!(old.read_to_end(), b"");
+
+    let (mut anew, end) = open(addr, &producer("t", Durability::Topic));
+    assert_eq!(end, 0);
+    anew.send(&frame(9, b"", b"new"));
+    assert_eq!(ok(&mut anew, AnswerTo::Frame), 0);
+    let check = |addr| {
+        // The group has committed nothing of it, which is not 0.
+        assert_eq!(open(addr, &committer("t", "g")).1, NO_COMMIT);
+        let latest = Start::Committed(Fallback::Latest);
+        assert_eq!(open(addr, &reader("t", Some(group("g")), latest)).1, 1);
+        let frames = drain(addr, "g", "t", 0);
+        assert_eq!((frames.len(), frames[0].payload()), (1, &b"new"[..]));
+    };
+    check(addr);
+    drop(anew);
+    server.stop().unwrap();
+    let server = start(&data);
+    check(server.addr());
+    server.stop().unwrap();
+    support::assert_verifies(&data, "after a topic was deleted");
+}
+
+#[test]
+fn committers_of_a_deleted_topic_are_answered_and_end() {
+    let (_dir, _data, server) = with_topic(json!({"name": "t"}));
+    let addr = server.addr();
+    fill(addr, "t", 3);
+    let (mut client, _) = open(addr, &committer("t", "g"));
+    let mut bytes = Vec::new();
+    write_commit(2, &mut bytes);
+    client.send(&bytes);
+    assert_eq!(ok(&mut client, AnswerTo::Commit), 2);
+    let (mut consumer, _) = open(addr, &follower("t", Some(group("g")), Start::Latest));
+    delete(&server, "t");
+    assert_eq!(client.read_to_end(), b"");
+    assert_eq!(control(&mut consumer).status(), Some(Status::TopicDeleted));
+    // What it commits after that is not the new topic's.
+    consumer.send(&bytes);
+    consumer.finish_sending();
+    assert_eq!(consumer.read_to_end(), b"");
+    fill(addr, "t", 3);
+    assert_eq!(open(addr, &committer("t", "g")).1, NO_COMMIT);
+    server.stop().unwrap();
+}
+
+/// Clients that never stop, while the topic is deleted again and again: every ack is an offset of the topic that it was
+/// sent to, and nobody hangs.
+#[test]
+fn deleting_under_load_leaves_nobody_hanging() {
+    let (_dir, _data, server) = with_topic(json!({"name": "t"}));
+    let addr = server.addr();
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..4)
+            .map(|number| {
+                scope.spawn(move || {
+                    let mut ended = 0;
+                    while ended < 5 {
+                        let version = if number % 2 == 0 {
+                            RawClient::produce(addr, "t", 0)
+                        } else {
+                            open(addr, &producer("t", Durability::Topic)).0
+                        };
+                        let mut client = version;
+                        let mut last = None;
+                        while client.try_send(&frame(1, b"", b"x")) {
+                            let Some(ack) = client.try_read_ack() else { break };
+                            if ack.code != 0 {
+                                continue;
+                            }
+                            assert!(
+                                last.is_none_or(|last| last < ack.offset),
+                                "one topic after all"
+                            );
+                            last = Some(ack.offset);
+                        }
+                        ended += 1;
+                    }
+                })
+            })
+            .collect();
+        while clients.iter().any(|client| !client.is_finished()) {
+            // One that is not there is being created.
+            let _ = server.broker().delete_topic(&topic("t"));
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        clients.into_iter().for_each(|client| client.join().unwrap());
+    });
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_topic_has_its_own_largest_payload() {
+    let (_dir, _data, server) = with_topic(json!({"name": "small", "max_payload_mb": 1}));
+    let addr = server.addr();
+    let broker = server.broker();
+    let large = TopicOptions { max_payload_mb: Some(60), ..TopicOptions::named(topic("large")) };
+    broker.create_topic(large).unwrap();
+    let produce = |name: &str, bytes: usize| {
+        let (mut client, _) = open(addr, &producer(name, Durability::Topic));
+        client.try_send(&frame(1, b"", &vec![3; bytes]));
+        let answer = answer(&mut client, AnswerTo::Frame);
+        (answer.status().unwrap(), answer.value)
+    };
+    assert_eq!(produce("small", MIB), (Status::Ok, 0));
+    assert_eq!(produce("small", MIB + 1), (Status::TooLarge, MIB as u64));
+    assert_eq!(produce("large", 55 * MIB), (Status::Ok, 0));
+    let (mut before, _) = open(addr, &producer("small", Durability::Topic));
+    let change: TopicChange = serde_json::from_value(json!({"max_payload_mb": 2})).unwrap();
+    broker.alter_topic(&topic("small"), change).unwrap();
+    assert_eq!(produce("small", MIB + 1), (Status::Ok, 1));
+    // Who was connected keeps what was said at its handshake.
+    before.try_send(&frame(1, b"", &vec![3; MIB + 1]));
+    assert_eq!(answer(&mut before, AnswerTo::Frame).status(), Some(Status::TooLarge));
+    server.stop().unwrap();
+}
+
+/// Row 22: the frame in flight ends whole, then the consumer is told where it goes on.
+#[test]
+fn a_consumer_slower_than_retention_is_told_where_it_goes_on() {
+    let (_dir, _data, server) =
+        with_topic(json!({"name": "t", "max_segment_mb": 4, "retention_mb": 4}));
+    let addr = server.addr();
+    let mut sender = RawClient::produce(addr, "t", 0);
+    let payload = vec![7; MIB];
+    let mut send = |count| (0..count).for_each(|_| _ = sender.append(&frame(1, b"", &payload)));
+    send(3);
+    let (mut slow, _) = open(addr, &follower("t", None, Start::Earliest));
+    let mut old = RawClient::consume(addr, "g", "t", 0);
+    assert_eq!((next_frame(&mut slow).header.offset, old.read_frame().header.offset), (0, 0));
+    send(57);
+    let partition = server.broker().partition(&topic("t"), 0).unwrap();
+    wait_for("the flush", || (partition.flushed().until == 60).then_some(()));
+    server.broker().retain();
+    let oldest = partition.start_offset();
+    assert!(oldest > 40, "{oldest}");
+    let mut expected = 1;
+    let mut moved = None;
+    while expected < 60 {
+        match next(&mut slow) {
+            Got::Frame(frame) => {
+                assert_eq!((frame.header.offset, frame.payload() == payload), (expected, true));
+                expected += 1;
+            }
+            Got::Control(control) => {
+                assert_eq!(control.status(), Some(Status::OffsetOutOfRange));
+                assert!(control.message.contains(&expected.to_string()), "{control:?}");
+                assert_eq!((control.offset, moved), (oldest, None), "once");
+                (expected, moved) = (oldest, Some(expected));
+            }
+        }
+    }
+    assert!(moved.is_some_and(|from| from < oldest), "{moved:?}");
+    // Version 1.0 has no words for it.
+    let mut last = 0;
+    while last < 59 {
+        let offset = old.read_frame().header.offset;
+        assert!(offset == last + 1 || offset == oldest, "{last} {offset}");
+        last = offset;
+    }
+    assert_eq!(server.metrics().readers_moved.get(), 2);
+    server.stop().unwrap();
+}
+
+#[test]
+fn consumers_of_a_group_count_as_long_as_they_are_connected() {
+    let (_dir, _data, server) = with_topic(json!({"name": "t"}));
+    let addr = server.addr();
+    fill(addr, "t", 4);
+    let broker = server.broker();
+    let (mut new, _) = open(addr, &follower("t", Some(group("g")), Start::Earliest));
+    let mut old = RawClient::consume(addr, "g", "t", 0);
+    old.read_frames(4);
+    (0..4).for_each(|_| _ = next_frame(&mut new));
+    assert_eq!(broker.describe_group(&group("g")).unwrap().consumers, 2);
+    let reset = GroupReset {
+        topic: topic("t"),
+        partitions: vec![],
+        to: ResetTo::Offset(3),
+        dry_run: false,
+    };
+    let refused = broker.reset_group(&group("g"), &reset).unwrap_err().to_string();
+    assert!(refused.contains("2 consumers"), "{refused}");
+    drop((new, old));
+    wait_for("both to leave", || broker.groups().is_empty().then_some(()));
+    broker.reset_group(&group("g"), &reset).unwrap();
+    assert_eq!(drain(addr, "g", "t", 0)[0].header.offset, 3);
+    let mut client = connect(addr, &committer("t", "g"));
+    assert_eq!(ok(&mut client, AnswerTo::Handshake), 3);
+    let mut old = RawClient::connect(addr);
+    old.send(
+        &[support::handshake(support::COMMIT, &["g", "t"], 0), 4u64.to_be_bytes().to_vec()]
+            .concat(),
+    );
+    assert_eq!(old.read(1), COMMIT_ACK);
+    assert_eq!(broker.describe_group(&group("g")).unwrap().offsets[0].lag, Some(0));
+    server.stop().unwrap();
+}
