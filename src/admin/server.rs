@@ -21,7 +21,7 @@ use super::state::State;
 const CONNECTIONS_MAX: usize = 256;
 
 /// Threads for what may wait for the disk.
-const BLOCKING_THREADS_MAX: usize = 4;
+const BLOCKING_THREADS_MAX: usize = 16;
 
 /// Longest time for the head of a request, and between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);

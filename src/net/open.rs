@@ -55,6 +55,11 @@ impl Reading {
         self.counted += more;
         more
     }
+
+    /// What is before an offset was deleted, and is sent to nobody.
+    pub(super) fn pass(&mut self, to: Offset) {
+        self.counted = self.counted.max(to);
+    }
 }
 
 impl Target {

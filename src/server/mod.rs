@@ -246,18 +246,21 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
 }
 
 /// On a terminal, says what to type next.
-fn greet(addr: SocketAddr) {
+fn greet(addr: SocketAddr, admin: Option<SocketAddr>) {
     let mut stderr = io::stderr().lock();
     if !stderr.is_terminal() {
         return;
     }
     let program = std::env::args().next().unwrap_or_else(|| "hermitmq".to_owned());
     let broker = if addr.port() == 9092 { String::new() } else { format!(" --broker {addr}") };
+    let admin = admin.map_or_else(String::new, |admin| {
+        format!("Health, metrics and administration: http://{admin}/readyz, /metrics, /api/v1/topics.\n")
+    });
     // A greeting that cannot be written is no reason to stop.
     let _ = writeln!(
         stderr,
         "\nHermitMQ listens on {addr}. In another terminal:\n\n    \
          echo 'hello, world' | {program} produce greetings{broker}\n    \
-         {program} consume greetings{broker}\n\nCtrl-C stops it.\n"
+         {program} consume greetings{broker}\n\n{admin}Ctrl-C stops it.\n"
     );
 }

@@ -122,13 +122,15 @@ impl Session {
                     Err(_) => return Sent::Close(None),
                 }
             }
-            if let Some(moved) = cursor.take_moved()
-                && self.connection.speaks_1_1()
-            {
+            if let Some(moved) = cursor.take_moved() {
+                partition.traffic().records_out.add(reading.count(moved.from));
+                reading.pass(moved.to);
                 // It stands at the beginning of a segment.
-                match self.tell_moved(moved, cx) {
-                    Ok(()) => continue,
-                    Err(_) => return Sent::Close(None),
+                if self.connection.speaks_1_1() {
+                    match self.tell_moved(moved, cx) {
+                        Ok(()) => continue,
+                        Err(_) => return Sent::Close(None),
+                    }
                 }
             }
             let slice = match fetched {
