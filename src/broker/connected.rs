@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::offsets::{OffsetKey, OffsetTable};
+use crate::model::GroupName;
 use crate::storage::{Clock as _, GradualClock};
 
 /// Consumers by their group and partition. Grows with the connections there are, and with nothing else.
@@ -36,6 +37,13 @@ impl Connected {
     /// How many there are, by what they read.
     pub(super) fn counts(&self) -> BTreeMap<OffsetKey, usize> {
         self.counts.lock().clone()
+    }
+}
+
+impl Member {
+    /// The group.
+    pub fn group(&self) -> &GroupName {
+        &self.key.group
     }
 }
 

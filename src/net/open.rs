@@ -43,12 +43,22 @@ pub(super) struct Reading {
     /// It did not get the place it asked for: the one it has, and why.
     pub(super) moved: Option<(Offset, String)>,
     /// It counts as one of its group until this is dropped.
-    pub(super) _member: Option<Member>,
+    member: Option<Member>,
     /// Offsets before this one were counted as sent, or are not for this consumer.
     counted: Offset,
 }
 
 impl Reading {
+    /// Bytes from there to where it ends, if it is to end: unknown where that is in a later segment.
+    pub(super) fn distance_from(&self, cursor: &Cursor) -> Option<Option<u64>> {
+        self.until.as_ref().map(|end| cursor.distance_to(end))
+    }
+
+    /// The group that it reads for.
+    pub(super) fn group(&self) -> Option<&GroupName> {
+        self.member.as_ref().map(Member::group)
+    }
+
     /// Everything before an offset was sent: how many offsets that is more than when it was last counted.
     pub(super) fn count(&mut self, until: Offset) -> u64 {
         let more = until.saturating_sub(self.counted);
@@ -153,13 +163,13 @@ fn act_1_0(
         Request::Consume { group, .. } => {
             let key = key(group, partition.name());
             // Before the offset is looked up: it is not forgotten from then on.
-            let _member = Some(broker.join(key.clone()));
+            let member = Some(broker.join(key.clone()));
             let committed = broker.committed(&key);
             let from = committed.unwrap_or(0);
             let (cursor, moved) = resume(&partition, group, committed, from)
                 .map_err(|error| status::of_locate(&error))?;
             let counted = moved.unwrap_or(from).max(partition.start_offset());
-            let reading = Reading { counted, _member, ..Reading::default() };
+            let reading = Reading { counted, member, ..Reading::default() };
             Ok(Target::Consumer(partition, cursor, reading))
         }
         Request::Commit { group, offset, .. } => {
@@ -186,10 +196,10 @@ fn act_1_1(broker: &Broker, handshake: &Handshake, partition: Arc<Partition>) ->
         Role::Consume { group, start, heartbeat_ms, until_end } => {
             let end = partition.end_offset();
             let key = group.as_ref().map(|group| key(group, partition.name()));
-            let _member = key.clone().map(|key| broker.join(key));
+            let member = key.clone().map(|key| broker.join(key));
             let committed = key.as_ref().and_then(|key| broker.committed(key));
             let heartbeat = heartbeat_ms.map(heartbeat);
-            let reading = Reading { heartbeat, key, _member, ..Reading::default() };
+            let reading = Reading { heartbeat, key, member, ..Reading::default() };
             let wanted = Wanted { group: group.as_ref(), start: *start, committed, end };
             consume(partition, &wanted, *until_end, reading)
                 .map_err(|error| status::of_locate(&error))

@@ -24,7 +24,7 @@ use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
 
-use adapters::{LogLevel, Pulse};
+use adapters::{Connections, LogLevel, Pulse};
 use cleanup::Cleanup;
 use scrub::Scrub;
 use watch::Watch;
@@ -126,6 +126,7 @@ impl Server {
         state.set_running(admin::Running {
             broker: Arc::clone(&broker),
             pulse: Arc::new(Pulse(plane.pulse())),
+            connections: Arc::new(Connections(plane.connections())),
             reactors: plane.reactors(),
             addr: plane.addr(),
         });
@@ -234,7 +235,7 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     let around = Around { settings, log_level: Some(Arc::new(LogLevel(level))) };
     let server = Server::start_within(&config, around)?;
     tracing::info!(addr = %server.addr(), reactors = server.plane.reactors(), "listening");
-    greet(server.addr());
+    greet(server.addr(), server.admin_addr());
     let signal = signals.wait();
     tracing::info!(signal, drain_delay_ms = config.server.drain_delay_ms, "shutting down");
     server.state.set_stopping();
@@ -254,7 +255,9 @@ fn greet(addr: SocketAddr, admin: Option<SocketAddr>) {
     let program = std::env::args().next().unwrap_or_else(|| "hermitmq".to_owned());
     let broker = if addr.port() == 9092 { String::new() } else { format!(" --broker {addr}") };
     let admin = admin.map_or_else(String::new, |admin| {
-        format!("Health, metrics and administration: http://{admin}/readyz, /metrics, /api/v1/topics.\n")
+        format!(
+            "Health, metrics and administration: http://{admin}/readyz, /metrics, /api/v1/topics.\n"
+        )
     });
     // A greeting that cannot be written is no reason to stop.
     let _ = writeln!(

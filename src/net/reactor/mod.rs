@@ -13,6 +13,7 @@ mod inbox;
 mod plane;
 mod pulse;
 mod receive;
+mod roster;
 mod send;
 mod session;
 mod waiting;
@@ -37,6 +38,7 @@ use crate::metrics::CloseReason;
 
 pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
 pub use self::pulse::Pulse;
+pub use self::roster::{ConnectionId, ConnectionInfo, Connections, InvalidConnectionId, Listed};
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;
@@ -176,6 +178,13 @@ impl Reactor {
                         session.warming = false;
                         self.drive(key);
                     }
+                }
+                Message::List(max, to) => {
+                    // Whoever has asked may have given up.
+                    let _ = to.send(self.list(max));
+                }
+                Message::Close(key, to) => {
+                    let _ = to.send(self.close_wanted(key));
                 }
                 Message::Stop(at) => self.stop(at),
             }

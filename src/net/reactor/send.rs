@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::context::Context;
 use super::session::{Ending, Role, Session, Verdict};
 use super::worker::{Job, Work};
-use crate::broker::{Cursor, Fetch, Moved};
+use crate::broker::{Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
 use crate::net::open::Reading;
@@ -100,9 +100,7 @@ impl Session {
                 return Sent::Blocked;
             }
             let max = if self.warm > 0 { self.warm.min(left) } else { SLICE.min(left) };
-            let to_end =
-                |cursor: &Cursor| reading.until.as_ref().map(|end| cursor.distance_to(end));
-            let max = match to_end(cursor) {
+            let max = match reading.distance_from(cursor) {
                 Some(Some(0)) => {
                     let end = reading.until_offset;
                     partition.traffic().records_out.add(reading.count(end));
@@ -142,7 +140,7 @@ impl Session {
                 Fetch::Damaged => return Sent::Damaged,
                 Fetch::Deleted => return Sent::Deleted,
             };
-            if to_end(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
+            if reading.distance_from(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
                 // It went on to the segment in which it ends.
                 continue;
             }
