@@ -6,7 +6,6 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::offsets::{OffsetKey, OffsetTable};
-use crate::model::GroupName;
 use crate::storage::{Clock as _, GradualClock};
 
 /// Consumers by their group and partition. Grows with the connections there are, and with nothing else.
@@ -24,6 +23,13 @@ pub struct Member {
     key: OffsetKey,
 }
 
+impl Member {
+    /// Its group and partition.
+    pub fn key(&self) -> &OffsetKey {
+        &self.key
+    }
+}
+
 impl Connected {
     pub(super) fn new(table: Arc<OffsetTable>, time: Arc<GradualClock>) -> Arc<Self> {
         Arc::new(Self { counts: Mutex::default(), table, time })
@@ -37,13 +43,6 @@ impl Connected {
     /// How many there are, by what they read.
     pub(super) fn counts(&self) -> BTreeMap<OffsetKey, usize> {
         self.counts.lock().clone()
-    }
-}
-
-impl Member {
-    /// The group.
-    pub fn group(&self) -> &GroupName {
-        &self.key.group
     }
 }
 

@@ -9,7 +9,6 @@ use super::worker::{Job, Work};
 use crate::broker::{Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
-use crate::net::open::Reading;
 use crate::net::sys::send_file;
 use crate::protocol::Status;
 use crate::protocol::v1_1::{COMMIT_LEN, ControlFrame};
@@ -194,7 +193,7 @@ impl Session {
     pub(super) fn take_input(&mut self, cx: &mut Context) -> Result<(), Verdict> {
         self.pending_new = false;
         let commits =
-            matches!(&self.role, Role::Consumer { reading: Reading { key: Some(_), .. }, .. });
+            matches!(&self.role, Role::Consumer { reading, .. } if reading.commit_key().is_some());
         if !commits {
             self.pending = Vec::new();
         } else if self.pending.len() >= COMMIT_LEN {

@@ -21,8 +21,9 @@ use crate::net::status::{self, Refusal};
 use crate::protocol::COMMIT_ACK;
 use crate::protocol::v1_1::{Answer, AnswerTo, Client};
 
-/// A peer that has ended, or broken the protocol, has this long to take its last answers.
-const LINGER_TIME: Duration = Duration::from_secs(10);
+/// A peer that has ended, or broken the protocol, has this long to take its last answers; a consumer of a deleted topic, to
+/// take anything.
+pub(super) const LINGER_TIME: Duration = Duration::from_secs(10);
 
 /// What to do with a session after it was driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -257,7 +258,7 @@ impl Session {
         if self.readable { Verdict::Again } else { Verdict::Keep }
     }
 
-    fn linger(&mut self, cx: &mut Context) {
+    pub(super) fn linger(&mut self, cx: &mut Context) {
         if !std::mem::replace(&mut self.lingers, true) {
             cx.lingers.push_back((Instant::now() + LINGER_TIME, self.key));
         }
