@@ -49,10 +49,10 @@ impl Admin {
             .enable_all()
             .build()?;
         let addr = listener.addr();
-        let Listener { listener, hosts, .. } = listener;
+        let Listener { socket, hosts, .. } = listener;
         let listener = {
             let _in_runtime = runtime.enter();
-            TcpListener::from_std(listener)?
+            TcpListener::from_std(socket)?
         };
         runtime.spawn(accept(listener, routes::router(state, hosts)));
         Ok(Self { addr, runtime })

@@ -49,9 +49,10 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Bytes from there to where it ends, if it is to end: unknown where that is in a later segment.
-    pub(super) fn distance_from(&self, cursor: &Cursor) -> Option<Option<u64>> {
-        self.until.as_ref().map(|end| cursor.distance_to(end))
+    /// Of so many bytes behind the cursor, those that are before where it ends.
+    pub(super) fn limit(&self, cursor: &Cursor, bytes: u64) -> u64 {
+        let left = self.until.as_ref().and_then(|end| cursor.distance_to(end));
+        left.map_or(bytes, |left| left.min(bytes))
     }
 
     /// The group that it reads for.

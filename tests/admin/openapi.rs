@@ -46,7 +46,7 @@ fn mismatch(spec: &Value, schema: &Value, value: &Value, at: &str) -> Option<Str
             mismatch(spec, &schema["items"], item, &format!("{at}[{number}]"))
         }),
         Value::Object(fields) => {
-            let Some(known) = schema["properties"].as_object() else { return None };
+            let known = schema["properties"].as_object()?;
             let required = schema["required"].as_array().into_iter().flatten();
             let missing =
                 required.filter_map(Value::as_str).find(|name| !fields.contains_key(*name));

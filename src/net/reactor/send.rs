@@ -99,15 +99,11 @@ impl Session {
                 return Sent::Blocked;
             }
             let max = if self.warm > 0 { self.warm.min(left) } else { SLICE.min(left) };
-            let max = match reading.distance_from(cursor) {
-                Some(Some(0)) => {
-                    let end = reading.until_offset;
-                    partition.traffic().records_out.add(reading.count(end));
-                    return Sent::Done;
-                }
-                Some(Some(bytes)) => max.min(bytes),
-                Some(None) | None => max,
-            };
+            let max = reading.limit(cursor, max);
+            if max == 0 {
+                partition.traffic().records_out.add(reading.count(reading.until_offset));
+                return Sent::Done;
+            }
             // Read before: what is before it was sent once there is nothing more to send.
             let end = partition.end_offset();
             let fetched = partition.fetch(cursor, max);
@@ -139,7 +135,7 @@ impl Session {
                 Fetch::Damaged => return Sent::Damaged,
                 Fetch::Deleted => return Sent::Deleted,
             };
-            if reading.distance_from(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
+            if reading.limit(cursor, slice.len()) < slice.len() {
                 // It went on to the segment in which it ends.
                 continue;
             }
