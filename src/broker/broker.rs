@@ -248,7 +248,7 @@ impl Broker {
     }
 
     /// All partitions, the broker's own included.
-    pub(super) fn partitions(&self) -> Vec<Arc<Partition>> {
+    pub fn partitions(&self) -> Vec<Arc<Partition>> {
         all_partitions(&self.topics.read()).map(Arc::clone).collect()
     }
 

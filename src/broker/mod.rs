@@ -6,6 +6,8 @@
 //! * [`Health`]: what is wrong now.
 //! * [`TopicDescription`], [`TopicChange`], [`GroupDescription`], [`GroupReset`] and their like: administration.
 //!
+//! For people and their tools: `peek` and `store`, one record at a time.
+//!
 //! Inside: `opener` (from the data directory, `catalog_file` and the declared topics to partitions), `dirt` and `flusher` (when what was
 //! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `compaction` (what
 //! is superseded), `offsets` and `restore` (committed offsets), `connected` and `expiry` (how long they are kept), `topics`,
@@ -30,9 +32,11 @@ mod offsets;
 mod opener;
 mod options;
 mod partition;
+mod peek;
 mod restore;
 mod retention;
 mod space;
+mod store;
 #[cfg(test)]
 mod tests;
 mod topic;
@@ -50,16 +54,21 @@ pub use error::{
     RestoreError, ScrubStopped,
 };
 pub use group_description::{
-    GroupDescription, GroupError, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo,
+    GroupDescription, GroupError, GroupLag, GroupOffset, GroupReset, GroupSummary, ResetStep,
+    ResetTo,
 };
 pub use health::{Health, Problem};
 pub use offsets::OffsetKey;
 pub use options::{OffsetsOptions, Options, TopicOptions};
 pub use partition::{Partition, Settled};
+pub use peek::{Peek, PeekError, PeekFrom, Peeked, PeekedFrame};
+pub use store::StoreError;
 pub use topic_change::{Change, TopicChange, TopicError};
 pub use topic_description::{
     DamagedRange, EffectiveSettings, PartitionDescription, TopicDescription, TopicSummary,
 };
 pub use wake::{WaiterId, Wake};
 
-pub use crate::storage::{Appended, Compacted, Cursor, Deleted, Fetch, LocateError, Moved};
+pub use crate::storage::{
+    Appended, Compacted, Cursor, Deleted, Fetch, LocateError, Moved, SegmentSize,
+};

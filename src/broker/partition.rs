@@ -13,7 +13,7 @@ use super::error::AppendError;
 use super::flusher::FlushQueue;
 use super::space::Space;
 use super::wake::{WaiterId, Waiters, Wake};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Traffic};
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
 use crate::storage::{
@@ -52,6 +52,7 @@ pub struct Partition {
     /// The last flush was postponed: said once.
     postponed: AtomicBool,
     compaction: Attempts,
+    traffic: Traffic,
     shared: Arc<Shared>,
 }
 
@@ -92,6 +93,7 @@ impl Partition {
             failed: AtomicBool::new(false),
             postponed: AtomicBool::new(false),
             compaction: Attempts::default(),
+            traffic: Traffic::default(),
             shared,
         });
         // What an earlier process wrote may still wait for the disk.
@@ -156,6 +158,11 @@ impl Partition {
         self.log.is_read_only()
     }
 
+    /// What has gone in and out.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
     /// Readers parked at the end.
     pub fn parked(&self) -> usize {
         self.readers.len()
@@ -172,13 +179,13 @@ impl Partition {
             metrics.frames_not_stored.add(run.frames() as u64);
             return Err(AppendError::LowSpace);
         }
+        let begun = Instant::now();
         let appended = self.log.append(run).map_err(|error| self.refused(run, error))?;
+        metrics.append_duration.observe(begun.elapsed());
         if self.refusing.load(Ordering::Relaxed) && self.refusing.swap(false, Ordering::Relaxed) {
             tracing::info!(partition = %self.name, "appends work again");
         }
-        metrics.bytes_in.add(run.bytes().len() as u64);
-        metrics.frames_in.add(run.frames() as u64);
-        metrics.records_in.add(run.records());
+        self.count_in(run);
         let due = self.dirt.lock().add(Instant::now, self.delay());
         if let Some(at) = due {
             self.queue(at);
@@ -187,6 +194,17 @@ impl Partition {
             self.readers.wake_all();
         }
         Ok(appended)
+    }
+
+    fn count_in(&self, run: &Run<'_>) {
+        let (Shared { metrics, .. }, traffic) = (&*self.shared, &self.traffic);
+        let (bytes, frames) = (run.bytes().len() as u64, run.frames() as u64);
+        metrics.bytes_in.add(bytes);
+        metrics.frames_in.add(frames);
+        metrics.records_in.add(run.records());
+        traffic.bytes_in.add(bytes);
+        traffic.frames_in.add(frames);
+        traffic.records_in.add(run.records());
     }
 
     fn refused(&self, run: &Run<'_>, error: storage::AppendError) -> AppendError {
@@ -328,7 +346,7 @@ impl Partition {
     }
 
     /// The sizes of its segments, oldest first; see [`Log::sizes`].
-    pub(super) fn sizes(&self) -> Vec<SegmentSize> {
+    pub fn sizes(&self) -> Vec<SegmentSize> {
         self.log.sizes()
     }
 
@@ -424,7 +442,9 @@ impl Partition {
 
     /// Makes everything appended so far durable, on the calling thread and beside the flusher. Blocks for the disk.
     pub(super) fn flush_now(&self) -> Result<(), FlushError> {
+        let begun = Instant::now();
         let result = self.log.flush();
+        self.shared.metrics.flush_duration.observe(begun.elapsed());
         self.count_flush(result.as_ref().err());
         result
     }

@@ -26,6 +26,7 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("server.handshake_timeout_sec", 1, TIMEOUT_SEC_MAX),
     ("server.reactors", 0, limits::REACTORS_MAX as u64),
     ("server.shutdown_timeout_sec", 1, TIMEOUT_SEC_MAX),
+    ("server.drain_delay_ms", 0, TIMEOUT_SEC_MAX * 1000),
     ("storage.max_segment_mb", 1, limits::SEGMENT_MB_MAX as u64),
     ("storage.retention_hours", 1, U32_MAX),
     ("storage.retention_mb", 0, U32_MAX),
@@ -49,6 +50,7 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("topics.max_partitions", 1, U32_MAX),
     ("topics.max_topics", 1, U32_MAX),
     ("offsets.retention_hours", 0, U32_MAX),
+    ("admin.metrics_max_series", 0, U32_MAX),
 ];
 
 /// Keys of the Go original for which 0 or less means the default there, and so here.
