@@ -179,10 +179,12 @@ impl<'a> Pass<'a> {
                 self.close()?;
                 continue;
             }
-            if self.group.as_ref().is_some_and(|group| !self.joins(group, candidate)) {
+            let until = known.until.filter(|_| number + 1 == known.end);
+            // One that is compacted in part stays alone: the others would not count as compacted.
+            let joins = |group: &Group| until.is_none() && self.joins(group, candidate);
+            if !self.group.as_ref().is_some_and(joins) {
                 self.close()?;
             }
-            let until = known.until.filter(|_| number + 1 == known.end);
             self.take_in(candidate, until, tombstones_go)?;
         }
         self.close()

@@ -135,7 +135,9 @@ fn compaction_goes_on_beside_writers_readers_scrubs_and_backups() {
         // One that comes late gets the same.
         assert!(follow(&log, &written) == expected());
         done.store(true, Ordering::Release);
-        background.into_iter().for_each(|thread| thread.join().unwrap());
+        for thread in background {
+            thread.join().unwrap();
+        }
         assert!(looker.join().unwrap() > 0);
     });
     assert!(metrics.segments_merged.get() > 0 && metrics.compaction_frames_removed.get() > 0);
