@@ -7,8 +7,8 @@ use crate::cli::args::{BROKER_DEFAULT, ServeArgs, broker_from_env};
 use crate::cli::failure::{Failure, causes};
 use crate::cli::runtime;
 use crate::cli::serve;
-use crate::client;
 use crate::client::raw::{self, ACK_LEN};
+use crate::client::{Committer, ConnectOptions, Protocol};
 use crate::config::{Config, Sources};
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::server::Server;
@@ -129,10 +129,11 @@ impl Target {
     pub(super) fn consumer_at_end(&self, topic: &TopicName) -> Result<TcpStream, Failure> {
         let (group, partition) = (new_group()?, self.partition(0));
         runtime::block_on(async {
-            // The broker lowers it to the next offset that it will give.
-            client::commit(&self.addr, &group, topic, partition, Offset::MAX)
-                .await
-                .map_err(|error| Failure::commit(&error))
+            // The broker lowers it to the next offset that it will give: that of 1.0 does, which everything here speaks.
+            let options = ConnectOptions { protocol: Protocol::V1_0, ..ConnectOptions::default() };
+            let (addr, topic) = (self.addr.as_str(), topic.clone());
+            let mut committer = Committer::new(addr, group.clone(), topic, partition, options);
+            committer.commit(Offset::MAX).await.map_err(|error| Failure::commit(&error))
         })?;
         self.consumer_of(&group, topic, partition)
     }
