@@ -4,13 +4,13 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
 use super::problem::{Kind, Problem};
-use crate::broker::Broker;
+use crate::broker::{Broker, OpenProgress};
 use crate::metrics::Metrics;
 
 /// Asks the threads that serve connections whether they turn. Implemented above, where they are known.
@@ -53,6 +53,8 @@ pub struct About {
     pub metrics_max_series: u32,
     /// The instruments.
     pub metrics: Arc<Metrics>,
+    /// How far the recovery is.
+    pub progress: Arc<OpenProgress>,
 }
 
 /// A broker that has recovered and serves connections.
@@ -72,6 +74,7 @@ pub struct Running {
 #[derive(Debug)]
 pub struct State {
     pub(super) about: About,
+    settings: RwLock<Vec<Setting>>,
     running: OnceLock<Running>,
     stopping: AtomicBool,
     begun: Instant,
@@ -81,8 +84,9 @@ pub struct State {
 
 impl State {
     /// A broker that recovers.
-    pub fn new(about: About) -> Arc<Self> {
+    pub fn new(mut about: About) -> Arc<Self> {
         Arc::new(Self {
+            settings: RwLock::new(std::mem::take(&mut about.settings)),
             about,
             running: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -94,6 +98,15 @@ impl State {
     /// The broker has recovered and accepts connections. Said once.
     pub fn set_running(&self, running: Running) {
         let _ = self.running.set(running);
+    }
+
+    /// Other settings are in effect.
+    pub fn set_settings(&self, settings: Vec<Setting>) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    pub(super) fn settings(&self) -> Vec<Setting> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The broker is going down.

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::broker::Broker;
 use super::partition::Partition;
@@ -39,7 +40,8 @@ impl Broker {
         for partition in &partitions {
             add(&mut total, partition, partition.retain());
         }
-        if let Some(limit) = self.retention.total_bytes {
+        let limit = self.retention.total_bytes.load(Ordering::Relaxed);
+        if limit > 0 {
             for (partition, count) in beyond(limit, &partitions) {
                 add(&mut total, partition, partition.delete_oldest(count));
             }
@@ -62,8 +64,8 @@ impl Broker {
 /// What the broker holds to.
 #[derive(Debug)]
 pub(super) struct Limits {
-    /// What all partitions may take together.
-    pub(super) total_bytes: Option<u64>,
+    /// What all partitions may take together; 0 is no limit.
+    pub(super) total_bytes: AtomicU64,
     /// The broker's time.
     pub(super) time: Arc<GradualClock>,
     pub(super) time_file: PathBuf,

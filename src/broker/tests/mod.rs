@@ -53,6 +53,7 @@ fn parts(disk: Arc<dyn Disk>) -> Parts {
         disk,
         clock: Arc::new(ManualClock::new(7)),
         metrics: Arc::new(Metrics::default()),
+        progress: Arc::default(),
     }
 }
 
