@@ -144,7 +144,8 @@ impl State {
         work: impl FnOnce(&Broker) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
         let broker = self.broker()?;
-        match tokio::task::spawn_blocking(move || work(&broker)).await {
+        let span = tracing::Span::current();
+        match tokio::task::spawn_blocking(move || span.in_scope(|| work(&broker))).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(%error, "an administrative request failed");

@@ -375,6 +375,9 @@ impl Broker {
         partition: &Partition,
         offset: Offset,
     ) -> Result<Offset, CommitError> {
+        let span =
+            tracing::debug_span!("commit", group = %key.group, partition = %key.partition, offset);
+        let _in_span = span.enter();
         let committed = Committed::new(offset, self.now_ns());
         self.table.store(&self.offsets_log, key, committed, || partition.is_deleted())?;
         self.opener.env.metrics.commits.inc();

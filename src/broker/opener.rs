@@ -348,7 +348,8 @@ impl Opener {
             if self.progress.is_stopped() {
                 return Err(OpenError { path: dir, source: io::ErrorKind::Interrupted.into() });
             }
-            let log = Log::open(self.env.clone(), &dir, log_options)?;
+            let span = tracing::debug_span!("open_partition", partition = %name);
+            let log = span.in_scope(|| Log::open(self.env.clone(), &dir, log_options))?;
             self.progress.add();
             logs.push((name, log));
         }

@@ -35,6 +35,7 @@ impl Broker {
     /// Deletes segments that are too old or too much, forgets offsets of idle groups, and writes the broker's time down. What
     /// cannot be deleted is logged, and tried again by the next pass. Waits for the disk: not for a reactor.
     pub fn retain(&self) -> Deleted {
+        let _in_span = tracing::debug_span!("retention").entered();
         let partitions = self.partitions();
         let mut total = Deleted::default();
         for partition in &partitions {

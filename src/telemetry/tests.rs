@@ -23,7 +23,7 @@ impl Write for Sink {
 fn logged(json: bool, ansi: bool) -> String {
     let sink = Sink::default();
     let writer = sink.clone();
-    let layer = logs::layer_to(json, ansi, move || writer.clone());
+    let layer = logs::layer_to(json, ansi, false, move || writer.clone());
     tracing::subscriber::with_default(Registry::default().with(layer), || {
         let _span = tracing::info_span!("outer", id = 7).entered();
         tracing::warn!(topic = "orders", offset = 5, "a torn tail was cut");
@@ -62,9 +62,9 @@ fn auto_is_text_on_a_terminal_only() {
 
 #[test]
 fn traces_exist_only_when_on() {
-    assert!(traces::provider(&Options::default()).is_none());
+    assert!(traces::provider(&Options::default()).unwrap().is_none());
     let on = Options { traces: Traces::Stdout, ..Options::default() };
-    let provider = traces::provider(&on).unwrap();
+    let provider = traces::provider(&on).unwrap().unwrap();
     let subscriber = Registry::default().with(traces::layer(&provider));
     tracing::subscriber::with_default(subscriber, || {
         tracing::info_span!("request").in_scope(|| tracing::info!("inside"));
