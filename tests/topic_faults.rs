@@ -33,9 +33,10 @@ fn topic(name: &str) -> TopicName {
 
 fn try_start(data: &Path) -> Option<Server> {
     let mut config = Config::default();
+    config.admin.listen.clear();
     config.server.port = 0;
     config.server.reactors = 1;
-    config.storage.data_dir = data.to_owned();
+    data.clone_into(&mut config.storage.data_dir);
     Server::start(&config).ok()
 }
 

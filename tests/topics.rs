@@ -10,8 +10,8 @@ use hermitmq::broker::{GroupReset, ResetTo, TopicChange, TopicOptions};
 use hermitmq::config::Config;
 use hermitmq::metrics::CloseReason;
 use hermitmq::model::TopicName;
+use hermitmq::protocol::Status;
 use hermitmq::protocol::v1_1::{AnswerTo, Durability, Fallback, NO_COMMIT, Start, write_commit};
-use hermitmq::protocol::{COMMIT_ACK, Status};
 use hermitmq::server::Server;
 use serde_json::json;
 use support::v1_1::{Got, answer, committer, connect, control, follower, group, next, ok, open};
@@ -26,8 +26,9 @@ fn topic(name: &str) -> TopicName {
 
 fn start(data: &Path) -> Server {
     let mut config = Config::default();
+    config.admin.listen.clear();
     config.server.port = 0;
-    config.storage.data_dir = data.to_owned();
+    data.clone_into(&mut config.storage.data_dir);
     config.storage.cleanup_interval_min = 1_000_000;
     Server::start(&config).unwrap()
 }
@@ -86,6 +87,23 @@ fn consumers_of_a_deleted_topic_are_told() {
     });
     let gone = || listing(&data).iter().all(|name| !name.starts_with(".deleted")).then_some(());
     wait_for("the directory to be removed", gone);
+    server.stop().unwrap();
+}
+
+#[test]
+fn a_consumer_that_takes_nothing_does_not_keep_a_deleted_topic() {
+    let (_dir, _data, server) = with_topic(json!({"name": "t"}));
+    let mut sender = RawClient::produce(server.addr(), "t", 0);
+    for number in 0..32 {
+        sender.append(&frame(number, b"", &vec![7; MIB]));
+    }
+    let (mut stalled, _) = open(server.addr(), &follower("t", None, Start::Earliest));
+    assert_eq!(next_frame(&mut stalled).header.offset, 0);
+    delete(&server, "t");
+    assert_eq!(sender.read_to_end(), b"");
+    wait_for("it to be closed", || {
+        (server.metrics().closed.get(CloseReason::TopicDeleted) == 2).then_some(())
+    });
     server.stop().unwrap();
 }
 
@@ -223,7 +241,9 @@ fn deleting_under_load_leaves_nobody_hanging() {
             let _ = server.broker().delete_topic(&topic("t"));
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        clients.into_iter().for_each(|client| client.join().unwrap());
+        for client in clients {
+            client.join().unwrap();
+        }
     });
     server.stop().unwrap();
 }
@@ -326,12 +346,41 @@ fn consumers_of_a_group_count_as_long_as_they_are_connected() {
     assert_eq!(drain(addr, "g", "t", 0)[0].header.offset, 3);
     let mut client = connect(addr, &committer("t", "g"));
     assert_eq!(ok(&mut client, AnswerTo::Handshake), 3);
-    let mut old = RawClient::connect(addr);
-    old.send(
-        &[support::handshake(support::COMMIT, &["g", "t"], 0), 4u64.to_be_bytes().to_vec()]
-            .concat(),
-    );
-    assert_eq!(old.read(1), COMMIT_ACK);
+    commit(addr, "g", "t", 0, 4);
     assert_eq!(broker.describe_group(&group("g")).unwrap().offsets[0].lag, Some(0));
+    server.stop().unwrap();
+}
+
+/// Row 19: whoever asks for topics without end gets as many as are allowed, and nobody else notices.
+#[test]
+fn no_more_topics_than_are_allowed() {
+    let (_dir, data) = scratch();
+    let mut config = Config::default();
+    config.admin.listen.clear();
+    config.server.port = 0;
+    data.clone_into(&mut config.storage.data_dir);
+    config.topics.max_topics = 5;
+    let server = Server::start(&config).unwrap();
+    let addr = server.addr();
+    fill(addr, "first", 1);
+    let mut made = 0;
+    for number in 0..300 {
+        let name = format!("t{number}");
+        if number % 2 == 0 {
+            let mut client = connect(addr, &producer(&name, Durability::Topic));
+            let answer = answer(&mut client, AnswerTo::Handshake);
+            made += u64::from(answer.is_ok());
+            let refused = answer.status() == Some(Status::LimitReached);
+            assert!(answer.is_ok() || refused && !answer.message.is_empty(), "{answer:?}");
+        } else {
+            let mut client = RawClient::produce(addr, &name, 0);
+            client.try_send(&frame(1, b"", b"x"));
+            made += u64::from(client.try_read_ack().is_some());
+        }
+    }
+    assert_eq!((made, server.broker().topic_count()), (4, 5));
+    fill(addr, "first", 1);
+    assert_eq!(drain(addr, "g", "first", 0).len(), 2);
+    assert_eq!(listing(&data).iter().filter(|name| name.starts_with('t')).count(), 4);
     server.stop().unwrap();
 }

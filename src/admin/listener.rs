@@ -41,7 +41,7 @@ pub enum BindError {
 /// An address that was taken, whose connections are not accepted yet.
 #[derive(Debug)]
 pub struct Listener {
-    pub(super) listener: TcpListener,
+    pub(super) socket: TcpListener,
     addr: SocketAddr,
     pub(super) hosts: Hosts,
 }
@@ -60,10 +60,10 @@ impl Listener {
             return Err(BindError::NotLoopback { addr });
         }
         let bound = || {
-            let listener = TcpListener::bind(addr)?;
-            listener.set_nonblocking(true)?;
-            let addr = listener.local_addr()?;
-            Ok(Self { listener, addr, hosts: Hosts::of(listen, addr.ip()) })
+            let socket = TcpListener::bind(addr)?;
+            socket.set_nonblocking(true)?;
+            let addr = socket.local_addr()?;
+            Ok(Self { socket, addr, hosts: Hosts::of(listen, addr.ip()) })
         };
         bound().map(Some).map_err(|source: io::Error| {
             let hint = hint(&source);

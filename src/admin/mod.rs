@@ -25,4 +25,6 @@ mod tests;
 pub use listener::{BindError, Listener};
 pub use options::Options;
 pub use server::Admin;
-pub use state::{About, LogLevel, Pulse, Running, Setting, State};
+pub use state::{
+    About, CloseError, Connection, Connections, LogLevel, Pulse, Running, Setting, State,
+};

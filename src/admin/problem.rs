@@ -60,6 +60,10 @@ kinds! {
     UnknownPartition = NOT_FOUND, "unknown-partition", "The topic has no such partition";
     /// There is no such group.
     UnknownGroup = NOT_FOUND, "unknown-group", "There is no such group";
+    /// There is no such connection.
+    UnknownConnection = NOT_FOUND, "unknown-connection", "There is no such connection";
+    /// Whoever is to do it has too much to do.
+    Busy = SERVICE_UNAVAILABLE, "busy", "The broker is too busy";
     /// The topic is there already, or is not as it must be.
     Conflict = CONFLICT, "conflict", "The state of the broker does not allow it";
     /// The broker's own.

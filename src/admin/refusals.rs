@@ -1,6 +1,7 @@
-//! Errors of the broker as problems: which kind each is, and which field is to blame.
+//! Errors of the layers below as problems: which kind each is, and which field is to blame.
 
 use super::problem::{Kind, Problem};
+use super::state::CloseError;
 use crate::broker::{
     AppendError, GroupError, LocateError, PartitionError, PeekError, StoreError, TopicError,
 };
@@ -55,6 +56,16 @@ pub(super) fn of_peek(error: &PeekError) -> Problem {
         PeekError::Locate(LocateError::Damaged { .. }) => problem(Kind::Damaged),
         PeekError::Deleted => problem(Kind::UnknownTopic).of("topic"),
         PeekError::Locate(_) | PeekError::Io(_) => problem(Kind::Storage),
+    }
+}
+
+/// A connection was not closed.
+pub(super) fn of_close(error: &CloseError) -> Problem {
+    let problem = |kind| Problem::new(kind, error.to_string());
+    match error {
+        CloseError::Name(_) => problem(Kind::InvalidRequest).of("connection"),
+        CloseError::Unknown => problem(Kind::UnknownConnection).of("connection"),
+        CloseError::Busy => problem(Kind::Busy),
     }
 }
 

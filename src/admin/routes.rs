@@ -19,7 +19,7 @@ use super::{api, health, metrics};
 use crate::telemetry;
 
 /// Longest time from the head of a request to the head of its answer.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
+const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Everything that the admin listener answers.
 pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {

@@ -21,7 +21,7 @@ use super::state::State;
 const CONNECTIONS_MAX: usize = 256;
 
 /// Threads for what may wait for the disk.
-const BLOCKING_THREADS_MAX: usize = 4;
+const BLOCKING_THREADS_MAX: usize = 16;
 
 /// Longest time for the head of a request, and between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,10 +49,10 @@ impl Admin {
             .enable_all()
             .build()?;
         let addr = listener.addr();
-        let Listener { listener, hosts, .. } = listener;
+        let Listener { socket, hosts, .. } = listener;
         let listener = {
             let _in_runtime = runtime.enter();
-            TcpListener::from_std(listener)?
+            TcpListener::from_std(socket)?
         };
         runtime.spawn(accept(listener, routes::router(state, hosts)));
         Ok(Self { addr, runtime })

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::problem::{Kind, Problem};
 use crate::broker::{Broker, OpenProgress};
 use crate::metrics::Metrics;
+use crate::model::PartitionId;
 
 /// Asks the threads that serve connections whether they turn. Implemented above, where they are known.
 pub trait Pulse: Debug + Send + Sync {
@@ -19,6 +20,51 @@ pub trait Pulse: Debug + Send + Sync {
     fn ask(&self);
     /// The one that has owed an answer for the longest time, and that time; `None` if all have answered.
     fn silence(&self) -> Option<(usize, Duration)>;
+}
+
+/// A connection of a client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Connection {
+    /// Names it to [`Connections::close`].
+    pub id: String,
+    /// The other end.
+    pub peer: String,
+    /// How long it has been there, in seconds.
+    pub age_seconds: u64,
+    /// `producer`, `consumer` or `committer`; `None` before its handshake is done.
+    pub role: Option<&'static str>,
+    /// The topic that it reads or writes.
+    pub topic: Option<String>,
+    /// And the partition of it.
+    pub partition: Option<PartitionId>,
+    /// The group that it reads or commits for.
+    pub group: Option<String>,
+    /// What the client calls itself.
+    pub client_name: Option<String>,
+    /// Its software and version.
+    pub client_software: Option<String>,
+}
+
+/// A connection was not closed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloseError {
+    /// The text names no connection.
+    #[error("{0}")]
+    Name(String),
+    /// It is not there, or not any longer.
+    #[error("there is no such connection; a producer's name changes once, after its handshake")]
+    Unknown,
+    /// Whoever serves it does not answer.
+    #[error("its reactor is too busy; it may be closed later")]
+    Busy,
+}
+
+/// The connections of clients. Implemented above, where they are known.
+pub trait Connections: Debug + Send + Sync {
+    /// Lists them, about `max` at most, and says whether these are all. Blocks for a moment.
+    fn list(&self, max: usize) -> (Vec<Connection>, bool);
+    /// Closes one. Blocks for a moment.
+    fn close(&self, id: &str) -> Result<(), CloseError>;
 }
 
 /// The filter of the log, while the broker runs. Implemented above, where it is known.
@@ -64,6 +110,8 @@ pub struct Running {
     pub broker: Arc<Broker>,
     /// Its reactors.
     pub pulse: Arc<dyn Pulse>,
+    /// Those who are connected.
+    pub connections: Arc<dyn Connections>,
     /// How many they are.
     pub reactors: usize,
     /// Where it listens for clients.
@@ -127,13 +175,12 @@ impl State {
         self.begun.elapsed()
     }
 
-    /// The broker, for a request that needs it.
-    pub(super) fn broker(&self) -> Result<Arc<Broker>, Problem> {
+    /// What runs, for a request that needs it.
+    fn needed(&self) -> Result<&Running, Problem> {
         if self.is_stopping() {
             return Err(Problem::new(Kind::ShuttingDown, "the broker is going down"));
         }
-        let running = self.running();
-        running.map(|running| Arc::clone(&running.broker)).ok_or_else(|| {
+        self.running().ok_or_else(|| {
             Problem::new(Kind::Starting, "the broker is recovering its log; try again later")
         })
     }
@@ -143,9 +190,24 @@ impl State {
         &self,
         work: impl FnOnce(&Broker) -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        let broker = self.broker()?;
+        let broker = Arc::clone(&self.needed()?.broker);
+        Self::aside(move || work(&broker)).await
+    }
+
+    /// Does what waits for the reactors, off the thread that answers.
+    pub(super) async fn with_connections<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Connections) -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
+        let connections = Arc::clone(&self.needed()?.connections);
+        Self::aside(move || work(&*connections)).await
+    }
+
+    async fn aside<T: Send + 'static>(
+        work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
+    ) -> Result<T, Problem> {
         let span = tracing::Span::current();
-        match tokio::task::spawn_blocking(move || span.in_scope(|| work(&broker))).await {
+        match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(%error, "an administrative request failed");

@@ -23,6 +23,13 @@ pub struct Member {
     key: OffsetKey,
 }
 
+impl Member {
+    /// Its group and partition.
+    pub fn key(&self) -> &OffsetKey {
+        &self.key
+    }
+}
+
 impl Connected {
     pub(super) fn new(table: Arc<OffsetTable>, time: Arc<GradualClock>) -> Arc<Self> {
         Arc::new(Self { counts: Mutex::default(), table, time })

@@ -49,7 +49,7 @@ impl Broker {
         for (wake, waiter) in &*self.watchers.lock() {
             wake.wake(*waiter);
         }
-        finished
+        finished.map_err(|why| TopicError::Unfinished { topic: name.clone(), why })
     }
 
     /// The point of no return.
@@ -72,19 +72,14 @@ impl Broker {
         Err(TopicError::Storage { topic: name.clone(), source })
     }
 
-    /// Takes away what is left of a topic that is deleted; nothing if it is not, or all of it is.
+    /// Takes away what is left of a topic that is deleted; nothing if it is not, or all of it is. The error is what stands in the
+    /// way.
     pub(super) fn finish_deletion(
         &self,
         name: &TopicName,
         created: &mut Created,
-    ) -> Result<(), TopicError> {
-        if !created.file.deleted().contains(name) {
-            return Ok(());
-        }
-        self.take_away(name, created).map_err(|why| {
-            tracing::warn!(topic = %name, why, "what is left of a deleted topic is not removed yet");
-            TopicError::Unfinished { topic: name.clone(), why }
-        })
+    ) -> Result<(), String> {
+        if created.file.deleted().contains(name) { self.take_away(name, created) } else { Ok(()) }
     }
 
     fn take_away(&self, name: &TopicName, created: &mut Created) -> Result<(), String> {
@@ -109,8 +104,9 @@ impl Broker {
     pub(super) fn finish_deletions(&self) {
         let mut created = self.create.lock();
         for name in created.file.deleted().clone() {
-            // It was logged.
-            let _ = self.finish_deletion(&name, &mut created);
+            if let Err(why) = self.finish_deletion(&name, &mut created) {
+                tracing::warn!(topic = %name, why, "what is left of a deleted topic is not removed yet");
+            }
         }
     }
 

@@ -174,7 +174,9 @@ impl Opener {
                 .create_within(options, &entry, from..until, created)
                 .map_err(|source| BrokerError::Declared { topic: topic.name.clone(), source })?;
             let new = Topic { options: entry, declared: true, partitions: Partitions::new() };
-            topics.entry(topic.name.clone()).or_insert(new).partitions.extend(opened);
+            let topic_now = topics.entry(topic.name.clone()).or_insert(new);
+            topic_now.options.partitions = Some(until);
+            topic_now.partitions.extend(opened);
             tracing::info!(topic = %topic.name, partitions = until, added = until - from, "topic created as declared");
         }
         Ok(())

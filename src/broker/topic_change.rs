@@ -50,7 +50,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Change<T> {
 }
 
 /// Changes to the settings of a topic. What is not named stays.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TopicChange {
     /// Partitions it is to have: not fewer than it has.

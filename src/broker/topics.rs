@@ -78,9 +78,9 @@ impl Broker {
         created: &mut Created,
     ) -> Result<(), PartitionError> {
         let name = options.name.clone();
-        // If a topic of this name was deleted and something was in the way then: what is left of it must not become the new
-        // one's. What is in the way still is in the log, and said below.
-        let _ = self.finish_deletion(&name, created);
+        // What is left of a deleted topic of this name must not become the new one's.
+        self.finish_deletion(&name, created)
+            .map_err(|why| PartitionError::Unfinished { topic: name.clone(), why })?;
         let partitions = options.partitions.or(Some(self.options().default_partitions));
         let entry = TopicOptions { partitions, ..options };
         let topic = self.opener.create_topic(&self.options(), entry, created)?;

@@ -110,6 +110,8 @@ reasons! {
     TopicDeleted = "topic_deleted";
     /// The partition takes no more records.
     ReadOnly = "read_only";
+    /// An operator wanted it.
+    Operator = "operator";
     /// The broker is going down.
     ShuttingDown = "shutting_down";
 }

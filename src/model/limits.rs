@@ -77,6 +77,9 @@ pub const COMMITTED_OFFSETS_MAX: usize = 1_000_000;
 /// Most bytes of a request's body on the admin listener: a payload in it is never larger than a configuration may allow.
 pub const ADMIN_BODY_BYTES_MAX: usize = 1024 * 1024;
 
+/// Most connections that one list gives: a reactor is held up by its list no longer than by a large write.
+pub const CONNECTIONS_LISTED_MAX: usize = 10_000;
+
 /// Most messages that one look into a partition gives.
 pub const PEEK_MESSAGES_MAX: usize = 1000;
 

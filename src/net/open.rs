@@ -36,8 +36,10 @@ pub(super) enum Target {
 /// got.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
-    /// It may commit this.
-    pub(super) key: Option<OffsetKey>,
+    /// It counts as one of its group until this is dropped.
+    pub(super) member: Option<Box<Member>>,
+    /// It may commit on its connection.
+    pub(super) commits: bool,
     /// It is told this often that there is nothing to send.
     pub(super) heartbeat: Option<Duration>,
     /// It ends here.
@@ -46,18 +48,37 @@ pub(super) struct Reading {
     pub(super) until_offset: Offset,
     /// It did not get the place it asked for: the one it has, and why.
     pub(super) moved: Option<(Offset, String)>,
-    /// It counts as one of its group until this is dropped.
-    pub(super) _member: Option<Member>,
     /// Offsets before this one were counted as sent, or are not for this consumer.
     counted: Offset,
 }
 
 impl Reading {
+    /// Of so many bytes behind the cursor, those that are before where it ends.
+    pub(super) fn limit(&self, cursor: &Cursor, bytes: u64) -> u64 {
+        let left = self.until.as_ref().and_then(|end| cursor.distance_to(end));
+        left.map_or(bytes, |left| left.min(bytes))
+    }
+
+    /// The group that it reads for.
+    pub(super) fn group(&self) -> Option<&GroupName> {
+        self.member.as_ref().map(|member| &member.key().group)
+    }
+
     /// Everything before an offset was sent: how many offsets that is more than when it was last counted.
     pub(super) fn count(&mut self, until: Offset) -> u64 {
         let more = until.saturating_sub(self.counted);
         self.counted += more;
         more
+    }
+
+    /// What is before an offset was deleted, and is sent to nobody.
+    pub(super) fn pass(&mut self, to: Offset) {
+        self.counted = self.counted.max(to);
+    }
+
+    /// What it may commit.
+    pub(super) fn commit_key(&self) -> Option<&OffsetKey> {
+        self.member.as_ref().filter(|_| self.commits).map(|member| member.key())
     }
 }
 
@@ -169,13 +190,13 @@ fn act_1_0(
         Request::Consume { group, .. } => {
             let key = key(group, partition.name());
             // Before the offset is looked up: it is not forgotten from then on.
-            let _member = Some(broker.join(key.clone()));
+            let member = Box::new(broker.join(key.clone()));
             let committed = broker.committed(&key);
             let from = committed.unwrap_or(0);
             let (cursor, moved) = resume(&partition, group, committed, from)
                 .map_err(|error| status::of_locate(&error))?;
             let counted = moved.unwrap_or(from).max(partition.start_offset());
-            let reading = Reading { counted, _member, ..Reading::default() };
+            let reading = Reading { counted, member: Some(member), ..Reading::default() };
             Ok(Target::Consumer(partition, cursor, reading))
         }
         Request::Commit { group, offset, .. } => {
@@ -202,10 +223,10 @@ fn act_1_1(broker: &Broker, handshake: &Handshake, partition: Arc<Partition>) ->
         Role::Consume { group, start, heartbeat_ms, until_end } => {
             let end = partition.end_offset();
             let key = group.as_ref().map(|group| key(group, partition.name()));
-            let _member = key.clone().map(|key| broker.join(key));
+            let member = key.clone().map(|key| Box::new(broker.join(key)));
             let committed = key.as_ref().and_then(|key| broker.committed(key));
             let heartbeat = heartbeat_ms.map(heartbeat);
-            let reading = Reading { heartbeat, key, _member, ..Reading::default() };
+            let reading = Reading { member, commits: true, heartbeat, ..Reading::default() };
             let wanted = Wanted { group: group.as_ref(), start: *start, committed, end };
             consume(partition, &wanted, *until_end, reading)
                 .map_err(|error| status::of_locate(&error))

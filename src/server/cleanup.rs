@@ -74,7 +74,7 @@ fn remove_deleted(broker: &Broker) {
     match broker.remove_deleted() {
         Ok(0) => {}
         Ok(directories) => {
-            tracing::info!(directories, "directories of deleted topics were removed")
+            tracing::info!(directories, "directories of deleted topics were removed");
         }
         Err(error) => {
             tracing::warn!(%error, "a directory of a deleted topic cannot be removed; it will be later");

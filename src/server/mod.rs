@@ -28,7 +28,7 @@ use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
 
-use adapters::{LogLevel, Pulse};
+use adapters::{Connections, LogLevel, Pulse};
 use cleanup::Cleanup;
 use notify::Notify;
 use opening::Opening;
@@ -139,6 +139,7 @@ impl Server {
         state.set_running(admin::Running {
             broker: Arc::clone(&broker),
             pulse: Arc::new(Pulse(plane.pulse())),
+            connections: Arc::new(Connections(plane.connections())),
             reactors: plane.reactors(),
             addr: plane.addr(),
         });
@@ -259,7 +260,7 @@ pub fn run(mut loaded: Loaded, reread: Reread<'_>) -> Result<(), RunError> {
     tracing::info!(addr = %server.addr(), reactors = server.plane.reactors(), "listening");
     let serving = format!("serving on {}", server.addr());
     notify.ready(&serving);
-    greet(server.addr());
+    greet(server.addr(), server.admin_addr());
     let signal = loop {
         match signals.wait() {
             Wish::Stop(signal) => break signal,
@@ -301,18 +302,23 @@ fn tell_start(loaded: &Loaded) {
 }
 
 /// On a terminal, says what to type next.
-fn greet(addr: SocketAddr) {
+fn greet(addr: SocketAddr, admin: Option<SocketAddr>) {
     let mut stderr = io::stderr().lock();
     if !stderr.is_terminal() {
         return;
     }
     let program = std::env::args().next().unwrap_or_else(|| "hermitmq".to_owned());
     let broker = if addr.port() == 9092 { String::new() } else { format!(" --broker {addr}") };
+    let admin = admin.map_or_else(String::new, |admin| {
+        format!(
+            "Health, metrics and administration: http://{admin}/readyz, /metrics, /api/v1/topics.\n"
+        )
+    });
     // A greeting that cannot be written is no reason to stop.
     let _ = writeln!(
         stderr,
         "\nHermitMQ listens on {addr}. In another terminal:\n\n    \
          echo 'hello, world' | {program} produce greetings{broker}\n    \
-         {program} consume greetings{broker}\n\nCtrl-C stops it.\n"
+         {program} consume greetings{broker}\n\n{admin}Ctrl-C stops it.\n"
     );
 }

@@ -6,12 +6,15 @@ mod level;
 mod logs;
 mod options;
 mod otlp;
+mod repeats;
 mod resource;
 mod traces;
 
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry};
+
+use repeats::Repeats;
 
 pub use level::{Level, LevelError};
 pub use options::{LogFormat, Options, Traces};
@@ -41,13 +44,14 @@ pub fn init(options: &Options) -> Result<(Guard, Level), TelemetryError> {
     match traces::provider(options)? {
         None => {
             // One filter for everything: what it drops is never built.
-            Registry::default().with(filter).with(logs::layer(format, false)).try_init()?;
+            let logs = logs::layer(format, false);
+            Registry::default().with(filter).with(logs).with(Repeats::default()).try_init()?;
             Ok((Guard::idle(), level))
         }
         Some(provider) => {
             let traces = traces::layer(&provider);
             let logs = logs::layer::<Registry>(format, true).with_filter(filter);
-            Registry::default().with(logs).with(traces).try_init()?;
+            Registry::default().with(logs).with(traces).with(Repeats::default()).try_init()?;
             Ok((Guard::of(provider), level))
         }
     }

@@ -53,6 +53,24 @@ fn text_has_colours_only_when_asked() {
 }
 
 #[test]
+fn a_flood_of_one_line_is_held_back_and_no_other() {
+    let sink = Sink::default();
+    let writer = sink.clone();
+    let layer = logs::layer_to(true, false, false, move || writer.clone());
+    let subscriber = Registry::default().with(layer).with(super::Repeats::default());
+    tracing::subscriber::with_default(subscriber, || {
+        for number in 0..1000 {
+            tracing::warn!(number, "again");
+            tracing::debug!(number, "looked for");
+        }
+        tracing::warn!("something else");
+    });
+    let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+    let count = |message: &str| text.lines().filter(|line| line.contains(message)).count();
+    assert_eq!((count("\"again\""), count("looked for"), count("something else")), (100, 1000, 1));
+}
+
+#[test]
 fn auto_is_text_on_a_terminal_only() {
     assert!(logs::is_json(LogFormat::Auto, false));
     assert!(!logs::is_json(LogFormat::Auto, true));

@@ -1,6 +1,6 @@
 //! `/api/v1`: what every path answers, and what wrong requests are told.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::support::http::{get, send, try_request};
 use super::support::{RawClient, drain, frame, scratch};
@@ -155,7 +155,7 @@ fn a_record_is_stored() {
     let (addr, admin) = (broker.addr(), broker.admin());
     RawClient::produce(addr, "t", 0).append(&frame(1, b"", b"first"));
     let path = "/api/v1/topics/t/partitions/0/messages";
-    let post = |body: &serde_json::Value| send(admin, "POST", path, body);
+    let post = |body: &Value| send(admin, "POST", path, body);
     let answer = post(&json!({ "payload": { "data": "second" } }));
     assert_eq!((answer.status, answer.json()), (201, json!({ "offset": 1 })));
     let full = json!({
@@ -244,4 +244,51 @@ fn what_is_no_http_costs_its_sender_the_connection() {
     let answer = super::support::http::exchange(admin, long.as_bytes());
     assert!(answer.is_err() || answer.as_ref().unwrap().status >= 400, "{answer:?}");
     assert_eq!(get(admin, "/livez").status, 200);
+}
+
+#[test]
+fn who_is_connected() {
+    let (_dir, data) = scratch();
+    let broker = broker(&data);
+    let (addr, admin) = (broker.addr(), broker.admin());
+    let list = |query: &str| get(admin, &format!("/api/v1/connections{query}")).json();
+    assert_eq!(list(""), json!({ "connections": [], "complete": true }));
+    let mut producer = RawClient::produce(addr, "t", 0);
+    producer.append(&frame(1, b"", b"x"));
+    let mut consumer = RawClient::consume(addr, "g", "t", 0);
+    let silent = RawClient::connect(addr);
+    let all = super::support::wait_for("three connections", || {
+        let all = list("")["connections"].as_array().unwrap().clone();
+        let known = all.iter().filter(|one| one["role"] != json!(null)).count();
+        (all.len() == 3 && known == 2).then_some(all)
+    });
+    let of = |role: Value| all.iter().find(|one| one["role"] == role).unwrap().clone();
+    let reading = of(json!("consumer"));
+    assert_eq!(
+        (&reading["topic"], &reading["partition"], &reading["group"]),
+        (&json!("t"), &json!(0), &json!("g"))
+    );
+    assert_eq!(
+        (&of(json!("producer"))["topic"], &of(json!(null))["topic"]),
+        (&json!("t"), &json!(null))
+    );
+    let fewer = list("?limit=1");
+    assert_eq!(
+        (fewer["connections"].as_array().unwrap().len(), &fewer["complete"]),
+        (1, &json!(false))
+    );
+    problem(&get(admin, "/api/v1/connections?limit=0"), 400, "invalid-request", Some("limit"));
+
+    let close =
+        |id: &str| send(admin, "DELETE", &format!("/api/v1/connections/{id}"), &Value::Null);
+    let id = reading["id"].as_str().unwrap();
+    assert_eq!(close(id).status, 204);
+    consumer.read_to_end();
+    problem(&close(id), 404, "unknown-connection", Some("connection"));
+    problem(&close("99-1"), 404, "unknown-connection", Some("connection"));
+    problem(&close("nobody"), 400, "invalid-request", Some("connection"));
+    let metrics = get(admin, "/metrics").body;
+    assert!(metrics.contains("closed_total{reason=\"operator\"} 1\n"), "{metrics}");
+    assert_eq!(producer.append(&frame(2, b"", b"y")), 1, "the others go on");
+    drop(silent);
 }

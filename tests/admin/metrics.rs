@@ -26,7 +26,7 @@ fn parse(text: &str) -> (BTreeMap<String, Family>, BTreeMap<String, f64>) {
             assert_eq!(families.insert(name.to_owned(), family), None, "{name} stands twice");
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
-            families.get_mut(name).unwrap().kind = kind.to_owned();
+            kind.clone_into(&mut families.get_mut(name).unwrap().kind);
         } else {
             let (key, value) = line.rsplit_once(' ').unwrap();
             let (name, labels) = key.split_once('{').unwrap_or((key, ""));

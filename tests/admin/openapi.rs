@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::support::http::{Answer, get, send};
-use super::support::{RawClient, commit, frame, scratch};
+use super::support::{RawClient, commit, frame, scratch, wait_for};
 use super::{broker, start};
 
 /// What is wrong with a value, seen from its schema: the first thing, and where.
@@ -46,7 +46,7 @@ fn mismatch(spec: &Value, schema: &Value, value: &Value, at: &str) -> Option<Str
             mismatch(spec, &schema["items"], item, &format!("{at}[{number}]"))
         }),
         Value::Object(fields) => {
-            let Some(known) = schema["properties"].as_object() else { return None };
+            let known = schema["properties"].as_object()?;
             let required = schema["required"].as_array().into_iter().flatten();
             let missing =
                 required.filter_map(Value::as_str).find(|name| !fields.contains_key(*name));
@@ -94,12 +94,19 @@ fn answers_are_as_described() {
     let record = json!({ "payload": { "data": "x" } });
     let reset = json!({ "topic": "orders", "to": { "offset": 0 } });
     let messages = "/topics/{topic}/partitions/{partition}/messages";
+    let _open = RawClient::consume(addr, "other", "orders", 0);
+    let connection = wait_for("a connection", || {
+        let all = get(admin, "/api/v1/connections").json();
+        all["connections"].as_array().unwrap().first().map(|c| c["id"].as_str().unwrap().to_owned())
+    });
     let mut seen = BTreeSet::new();
     for (method, path, body) in [
         ("GET", "/openapi.json", Value::Null),
         ("GET", "/cluster", Value::Null),
         ("GET", "/config", Value::Null),
         ("GET", "/log-level", Value::Null),
+        ("GET", "/connections", Value::Null),
+        ("DELETE", "/connections/{connection}", Value::Null),
         ("PUT", "/log-level", json!({ "log_level": "info" })),
         ("GET", "/topics", Value::Null),
         ("GET", "/topics/{topic}", Value::Null),
@@ -119,7 +126,7 @@ fn answers_are_as_described() {
             assert_eq!(mismatch(&spec, schema, &body, ""), None, "{method} {path}: {body}");
         }
         let filled = path.replace("{topic}", "orders").replace("{partition}", "0");
-        let filled = filled.replace("{group}", "billing");
+        let filled = filled.replace("{group}", "billing").replace("{connection}", &connection);
         let answer = send(admin, method, &format!("/api/v1{filled}"), &body);
         check(&spec, path, method, &answer);
         seen.insert((path.to_owned(), method.to_ascii_lowercase()));

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::support::http::{Answer, get, send};
 use super::support::{RawClient, commit, drain, frame, listing, scratch, wait_for};
-use super::{broker, problem, start};
+use super::{Broker, broker, problem, start};
 
 fn create(admin: SocketAddr, topic: &Value) -> Answer {
     send(admin, "POST", "/api/v1/topics", topic)
@@ -114,15 +114,25 @@ fn what_cannot_be_a_topic_is_refused() {
     assert_eq!(get(admin, "/api/v1/topics").json()["topics"].as_array().unwrap().len(), 3);
 }
 
-#[test]
-fn groups_from_their_first_commit_to_their_end() {
-    let (_dir, data) = scratch();
+/// A broker with ten records in `orders`, 100 ns apart.
+fn with_orders() -> (tempfile::TempDir, Broker) {
+    let (dir, data) = scratch();
     let broker = broker(&data);
-    let (addr, admin) = (broker.addr(), broker.admin());
-    let mut producer = RawClient::produce(addr, "orders", 0);
+    let mut producer = RawClient::produce(broker.addr(), "orders", 0);
     for i in 0..10 {
         producer.append(&frame(i * 100, b"", b"x"));
     }
+    (dir, broker)
+}
+
+fn reset(admin: SocketAddr, to: &Value) -> Answer {
+    send(admin, "POST", "/api/v1/groups/billing/reset", to)
+}
+
+#[test]
+fn groups_are_described() {
+    let (_dir, broker) = with_orders();
+    let (addr, admin) = (broker.addr(), broker.admin());
     assert_eq!(get(admin, "/api/v1/groups").json(), json!({ "groups": [] }));
     problem(&get(admin, "/api/v1/groups/billing"), 404, "unknown-group", Some("group"));
     commit(addr, "billing", "orders", 0, 4);
@@ -142,9 +152,15 @@ fn groups_from_their_first_commit_to_their_end() {
     let metrics = get(admin, "/metrics").body;
     let lag = "hermitmq_group_lag_records{group=\"billing\",topic=\"orders\",partition=\"0\"} 6\n";
     assert!(metrics.contains(lag), "{metrics}");
+    problem(&get(admin, "/api/v1/groups/a%20b"), 400, "invalid-request", Some("group"));
+}
 
-    let reset = |body: &Value| send(admin, "POST", "/api/v1/groups/billing/reset", body);
-    let plan = reset(&json!({ "topic": "orders", "to": { "offset": 7 }, "dry_run": true }));
+#[test]
+fn groups_are_put_somewhere_else() {
+    let (_dir, broker) = with_orders();
+    let (addr, admin) = (broker.addr(), broker.admin());
+    commit(addr, "billing", "orders", 0, 4);
+    let plan = reset(admin, &json!({ "topic": "orders", "to": { "offset": 7 }, "dry_run": true }));
     assert_eq!(plan.status, 200, "{plan:?}");
     let step = json!({ "partition": 0, "from": 4, "to": 7, "start_offset": 0, "end_offset": 10 });
     assert_eq!(plan.json(), json!({ "dry_run": true, "steps": [step] }));
@@ -156,7 +172,7 @@ fn groups_from_their_first_commit_to_their_end() {
         (json!("latest"), 10),
         (json!({ "offset": 7 }), 7),
     ] {
-        let answer = reset(&json!({ "topic": "orders", "to": to }));
+        let answer = reset(admin, &json!({ "topic": "orders", "to": to }));
         assert_eq!(answer.json()["steps"][0]["to"], resumes, "{answer:?}");
         assert_eq!(get(admin, "/api/v1/groups/billing").json()["offsets"][0]["committed"], resumes);
     }
@@ -178,7 +194,7 @@ fn groups_from_their_first_commit_to_their_end() {
         (json!({ "topic": "orders", "to": "newest" }), 400, "invalid-request", Some("to")),
         (json!({ "topic": "orders" }), 400, "invalid-request", None),
     ] {
-        let answer = reset(&wrong);
+        let answer = reset(admin, &wrong);
         assert_eq!(
             answer.json()["type"],
             format!("urn:hermitmq:problem:{code}"),
@@ -186,17 +202,22 @@ fn groups_from_their_first_commit_to_their_end() {
         );
         problem(&answer, status, code, field);
     }
+}
 
+#[test]
+fn a_group_is_left_alone_while_its_consumers_are_connected() {
+    let (_dir, broker) = with_orders();
+    let (addr, admin) = (broker.addr(), broker.admin());
+    commit(addr, "billing", "orders", 0, 4);
     let consumer = RawClient::consume(addr, "billing", "orders", 0);
     wait_for("the consumer to be known", || {
         let consumers = get(admin, "/api/v1/groups/billing").json()["consumers"].as_u64();
         (consumers == Some(1)).then_some(())
     });
-    problem(&reset(&json!({ "topic": "orders", "to": "latest" })), 409, "conflict", None);
+    problem(&reset(admin, &json!({ "topic": "orders", "to": "latest" })), 409, "conflict", None);
     let delete = || send(admin, "DELETE", "/api/v1/groups/billing", &json!({}));
     problem(&delete(), 409, "conflict", None);
     drop(consumer);
     wait_for("the consumer to be gone", || (delete().status == 204).then_some(()));
     problem(&get(admin, "/api/v1/groups/billing"), 404, "unknown-group", Some("group"));
-    problem(&get(admin, "/api/v1/groups/a%20b"), 400, "invalid-request", Some("group"));
 }

@@ -33,14 +33,14 @@ pub fn try_request(
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> std::io::Result<Answer> {
-    let mut head = format!("{method} {path} HTTP/1.1\r\nhost: {addr}\r\nconnection: close\r\n");
-    for (name, value) in headers {
-        head += &format!("{name}: {value}\r\n");
-    }
+    let first = format!("{method} {path} HTTP/1.1");
+    let mut lines = vec![first, format!("host: {addr}"), "connection: close".to_owned()];
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
     if !body.is_empty() {
-        head += &format!("content-length: {}\r\n", body.len());
+        lines.push(format!("content-length: {}", body.len()));
     }
-    exchange(addr, &[format!("{head}\r\n").as_bytes(), body].concat())
+    let head = lines.join("\r\n");
+    exchange(addr, &[format!("{head}\r\n\r\n").as_bytes(), body].concat())
 }
 
 /// Sends bytes, whatever they are, and reads an answer.

@@ -36,7 +36,8 @@ pub(super) struct Messages {
     next_offset: Offset,
     /// What is there is damaged.
     damaged: bool,
-    messages: Vec<Message>,
+    #[serde(rename = "messages")]
+    found: Vec<Message>,
 }
 
 #[derive(Debug, Serialize)]
@@ -55,7 +56,8 @@ struct Message {
 pub(super) struct Data {
     #[serde(default)]
     encoding: Encoding,
-    data: String,
+    #[serde(rename = "data")]
+    content: String,
     /// Bytes that they are, more than there are here if they were cut.
     #[serde(default, skip_deserializing)]
     bytes: u32,
@@ -107,7 +109,7 @@ pub(super) async fn list(
                 end_offset: partition.end_offset(),
                 next_offset: peeked.next_offset,
                 damaged: peeked.damaged,
-                messages: peeked.frames.into_iter().map(Message::of).collect(),
+                found: peeked.frames.into_iter().map(Message::of).collect(),
             }))
         })
         .await
@@ -178,19 +180,19 @@ impl Data {
     /// Some of `bytes` bytes.
     fn of(some: Vec<u8>, bytes: u32) -> Self {
         let cut = some.len() < bytes as usize;
-        let (encoding, data) = match String::from_utf8(some) {
+        let (encoding, content) = match String::from_utf8(some) {
             Ok(text) => (Encoding::Text, text),
             // Cut in the middle of a character, perhaps: the bytes are what is sure.
             Err(error) => (Encoding::Base64, BASE64.encode(error.as_bytes())),
         };
-        Self { encoding, data, bytes, cut }
+        Self { encoding, content, bytes, cut }
     }
 
     fn decode(self, field: &str) -> Result<Vec<u8>, Problem> {
         match self.encoding {
-            Encoding::Text => Ok(self.data.into_bytes()),
+            Encoding::Text => Ok(self.content.into_bytes()),
             Encoding::Base64 => BASE64
-                .decode(&self.data)
+                .decode(&self.content)
                 .map_err(|error| Problem::invalid(format!("{field}.data"), error.to_string())),
         }
     }

@@ -2,6 +2,7 @@
 
 mod cluster;
 mod config;
+mod connections;
 mod groups;
 mod log_level;
 mod messages;
@@ -11,7 +12,7 @@ mod topics;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 
 use super::state::State;
 
@@ -20,6 +21,8 @@ pub(super) fn router() -> Router<Arc<State>> {
     Router::new()
         .route("/cluster", get(cluster::get))
         .route("/config", get(config::get))
+        .route("/connections", get(connections::list))
+        .route("/connections/{connection}", delete(connections::close))
         .route("/log-level", get(log_level::get).put(log_level::put))
         .route("/openapi.json", get(openapi::get))
         .route("/topics", get(topics::list).post(topics::create))

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::*;
 use crate::model::limits::MIB;
 use crate::storage::AlterError;
+use crate::storage::sim_disk::Seeded;
 
 fn named(name: &str) -> TopicOptions {
     TopicOptions::named(topic(name))
@@ -291,4 +292,45 @@ fn switching_under_load_loses_nothing() {
     assert_eq!(bytes, 500 * 20_029);
     drop(partition);
     assert_eq!(open(&disk).partition(&topic("t"), 0).unwrap().end_offset(), 500);
+}
+
+/// The power goes after appends in both modes: what was acked in `always`, and what was shown when it began, is there.
+#[test]
+fn no_switch_weakens_what_was_promised() {
+    for seed in 0..100 {
+        let mut seeded = Seeded::new(seed);
+        let disk = SimDisk::default();
+        let broker = open(&disk);
+        broker.create_topic(named("t")).unwrap();
+        let partition = broker.partition(&topic("t"), 0).unwrap();
+        let payload = vec![1; 200_000];
+        let mut promised = 0;
+        for _ in 0..30 {
+            match seeded.below(4) {
+                0 => {
+                    let always = seeded.coin();
+                    let durability = if always { "always" } else { "interval" };
+                    let json = json!({"durability": durability});
+                    broker.alter_topic(&topic("t"), change(json)).unwrap();
+                    if always {
+                        promised = promised.max(partition.end_offset());
+                    }
+                }
+                1 => partition.flush_now().unwrap(),
+                _ => {
+                    let run = append_frame(&partition, b"", &payload).unwrap();
+                    let always = partition.durability() == Durability::Always;
+                    if always && partition.settled().covers(run) {
+                        promised = promised.max(run.next);
+                    }
+                }
+            }
+            if partition.durability() == Durability::Always {
+                promised = promised.max(partition.end_offset());
+            }
+        }
+        let after = open(&disk.crash(&mut seeded));
+        let there = after.partition(&topic("t"), 0).unwrap().end_offset();
+        assert!(there >= promised, "seed {seed}: {there} of {promised}");
+    }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::storage::sim_disk::Seeded;
 
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 enum Step {
     Create {
         topic: u8,

@@ -3,7 +3,6 @@
 use super::context::Context;
 use super::session::{Role, Session, Verdict};
 use crate::broker::{Broker, CommitError};
-use crate::net::open::Reading;
 use crate::net::status;
 use crate::protocol::v1_1::{Answer, AnswerTo, Commits, commits};
 
@@ -38,10 +37,8 @@ impl Session {
         let all = commits(bytes);
         self.pending.clear();
         self.pending.extend_from_slice(&bytes[all.consumed()..]);
-        let Role::Consumer { partition, reading: Reading { key: Some(key), .. }, .. } = &self.role
-        else {
-            return;
-        };
+        let Role::Consumer { partition, reading, .. } = &self.role else { return };
+        let Some(key) = reading.commit_key() else { return };
         let Some(newest) = all.clone().next_back() else { return };
         let _in_span = self.span.enter();
         let mut result = broker.commit_within(key.clone(), partition, newest);

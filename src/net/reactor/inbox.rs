@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use mio::Waker;
@@ -10,6 +11,7 @@ use mio::net::TcpStream;
 use parking_lot::Mutex;
 
 use super::pulse::Heartbeat;
+use super::roster::ConnectionInfo;
 use super::session::Session;
 use crate::broker::{WaiterId, Wake};
 use crate::net::open::Opened;
@@ -49,6 +51,10 @@ pub(super) enum Message {
     Opened(Key, Box<Opened>),
     /// What a consumer is to be sent next is in the page cache now.
     Warmed(Key),
+    /// Tell of so many connections at most, and whether these are all.
+    List(usize, Sender<(Vec<ConnectionInfo>, bool)>),
+    /// Close a connection; tell whether it was there.
+    Close(Key, Sender<bool>),
     /// Finish what was received, then end; at the latest at this time.
     Stop(Instant),
 }

@@ -13,6 +13,7 @@ mod inbox;
 mod plane;
 mod pulse;
 mod receive;
+mod roster;
 mod send;
 mod session;
 mod waiting;
@@ -30,13 +31,14 @@ use slab::Slab;
 
 use self::context::Context;
 use self::inbox::{Key, Mail, Message};
-use self::session::{Ending, Role, Session, Verdict};
+use self::session::{Ending, LINGER_TIME, Role, Session, Verdict};
 use super::connection::Connection;
 use super::sys;
 use crate::metrics::CloseReason;
 
 pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
 pub use self::pulse::Pulse;
+pub use self::roster::{ConnectionId, ConnectionInfo, Connections, InvalidConnectionId, Listed};
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;
@@ -177,6 +179,13 @@ impl Reactor {
                         self.drive(key);
                     }
                 }
+                Message::List(max, to) => {
+                    // Whoever has asked may have given up.
+                    let _ = to.send(self.list(max));
+                }
+                Message::Close(key, to) => {
+                    let _ = to.send(self.close_wanted(key));
+                }
                 Message::Stop(at) => self.stop(at),
             }
         }
@@ -209,6 +218,11 @@ impl Reactor {
             sessions.filter(|session| is_deleted(session)).map(|session| session.key).collect();
         for key in keys {
             self.drive(key);
+            let session = self.sessions.get_mut(key.slot()).filter(|session| session.key == key);
+            if let Some(session) = session {
+                // One that takes nothing would keep a file of the topic for ever.
+                session.linger(&mut self.cx);
+            }
         }
     }
 
@@ -393,12 +407,17 @@ impl Reactor {
         }
     }
 
-    /// Ends those who do not take their last answers.
+    /// Ends those who do not take their last answers, or anything of a deleted topic.
     fn expire_lingers(&mut self) {
         let now = Instant::now();
         while let Some((_, key)) = self.cx.lingers.pop_front_if(|(at, _)| *at <= now) {
             let Some(session) = self.session(key) else { continue };
+            let deleted = session.partition().is_some_and(|partition| partition.is_deleted());
             match session.closing {
+                None if deleted && session.sent_at + LINGER_TIME > now => {
+                    self.cx.lingers.push_back((now + LINGER_TIME, key));
+                }
+                None if deleted => self.close(key, Some(CloseReason::TopicDeleted)),
                 Some(Ending(reason)) if session.draining || !session.out.is_empty() => {
                     self.close(key, reason);
                 }

@@ -288,6 +288,11 @@ impl Session {
             return Some(Verdict::Again);
         }
         self.span = asked.span(self.peer);
+        if let Asked::V1_1(handshake) = &asked
+            && (handshake.client.name.is_some() || handshake.client.software.is_some())
+        {
+            self.client = Some(Box::new(handshake.client.clone()));
+        }
         if let Some(result) = self.span.in_scope(|| open_now(&cx.broker, &asked)) {
             return Some(self.opened(result, cx));
         }

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use super::context::Context;
 use super::session::{Ending, Role, Session, Verdict};
 use super::worker::{Job, Work};
-use crate::broker::{Cursor, Fetch, Moved};
+use crate::broker::{Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
-use crate::net::open::Reading;
 use crate::net::sys::send_file;
 use crate::protocol::Status;
 use crate::protocol::v1_1::{COMMIT_LEN, ControlFrame};
@@ -100,17 +99,11 @@ impl Session {
                 return Sent::Blocked;
             }
             let max = if self.warm > 0 { self.warm.min(left) } else { SLICE.min(left) };
-            let to_end =
-                |cursor: &Cursor| reading.until.as_ref().map(|end| cursor.distance_to(end));
-            let max = match to_end(cursor) {
-                Some(Some(0)) => {
-                    let end = reading.until_offset;
-                    partition.traffic().records_out.add(reading.count(end));
-                    return Sent::Done;
-                }
-                Some(Some(bytes)) => max.min(bytes),
-                Some(None) | None => max,
-            };
+            let max = reading.limit(cursor, max);
+            if max == 0 {
+                partition.traffic().records_out.add(reading.count(reading.until_offset));
+                return Sent::Done;
+            }
             // Read before: what is before it was sent once there is nothing more to send.
             let end = partition.end_offset();
             let fetched = partition.fetch(cursor, max);
@@ -122,13 +115,15 @@ impl Session {
                     Err(_) => return Sent::Close(None),
                 }
             }
-            if let Some(moved) = cursor.take_moved()
-                && self.connection.speaks_1_1()
-            {
+            if let Some(moved) = cursor.take_moved() {
+                partition.traffic().records_out.add(reading.count(moved.from));
+                reading.pass(moved.to);
                 // It stands at the beginning of a segment.
-                match self.tell_moved(moved, cx) {
-                    Ok(()) => continue,
-                    Err(_) => return Sent::Close(None),
+                if self.connection.speaks_1_1() {
+                    match self.tell_moved(moved, cx) {
+                        Ok(()) => continue,
+                        Err(_) => return Sent::Close(None),
+                    }
                 }
             }
             let slice = match fetched {
@@ -140,7 +135,7 @@ impl Session {
                 Fetch::Damaged => return Sent::Damaged,
                 Fetch::Deleted => return Sent::Deleted,
             };
-            if to_end(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
+            if reading.limit(cursor, slice.len()) < slice.len() {
                 // It went on to the segment in which it ends.
                 continue;
             }
@@ -194,7 +189,7 @@ impl Session {
     pub(super) fn take_input(&mut self, cx: &mut Context) -> Result<(), Verdict> {
         self.pending_new = false;
         let commits =
-            matches!(&self.role, Role::Consumer { reading: Reading { key: Some(_), .. }, .. });
+            matches!(&self.role, Role::Consumer { reading, .. } if reading.commit_key().is_some());
         if !commits {
             self.pending = Vec::new();
         } else if self.pending.len() >= COMMIT_LEN {

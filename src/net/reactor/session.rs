@@ -19,10 +19,11 @@ use crate::net::connection::{Connection, Opened};
 use crate::net::open::{self, Reading, Target};
 use crate::net::status::{self, Refusal};
 use crate::protocol::COMMIT_ACK;
-use crate::protocol::v1_1::{Answer, AnswerTo};
+use crate::protocol::v1_1::{Answer, AnswerTo, Client};
 
-/// A peer that has ended, or broken the protocol, has this long to take its last answers.
-const LINGER_TIME: Duration = Duration::from_secs(10);
+/// A peer that has ended, or broken the protocol, has this long to take its last answers; a consumer of a deleted topic, to
+/// take anything.
+pub(super) const LINGER_TIME: Duration = Duration::from_secs(10);
 
 /// What to do with a session after it was driven.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +72,10 @@ pub(super) struct Ending(pub(super) Option<CloseReason>);
 pub(super) struct Session {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
+    /// When it was accepted.
+    pub(super) begun: Instant,
+    /// What the client says of itself.
+    pub(super) client: Option<Box<Client>>,
     pub(super) key: Key,
     pub(super) connection: Connection,
     pub(super) role: Role,
@@ -135,6 +140,8 @@ impl Session {
         Self {
             stream,
             peer,
+            begun: Instant::now(),
+            client: None,
             key: Key(0),
             connection,
             role: Role::Unknown,
@@ -251,7 +258,7 @@ impl Session {
         if self.readable { Verdict::Again } else { Verdict::Keep }
     }
 
-    fn linger(&mut self, cx: &mut Context) {
+    pub(super) fn linger(&mut self, cx: &mut Context) {
         if !std::mem::replace(&mut self.lingers, true) {
             cx.lingers.push_back((Instant::now() + LINGER_TIME, self.key));
         }
