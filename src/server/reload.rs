@@ -55,7 +55,7 @@ struct Difference {
 /// Reads the configuration again and takes over what can change; `loaded` is then what is in effect. What is wrong with it
 /// is logged, and changes nothing.
 pub(super) fn reload(server: &mut Server, loaded: &mut Loaded, level: &Level, reread: Reread<'_>) {
-    tracing::info!("reading the configuration again");
+    tracing::debug!("reading the configuration again");
     let kept = "the configuration stays as it was";
     let new = match reread() {
         Ok(new) => new,
@@ -129,7 +129,7 @@ fn merged(old: &Loaded, new: &Loaded, difference: &Difference) -> Loaded {
     merged
 }
 
-/// Puts another configuration in effect. The error changes nothing but, perhaps, nothing at all.
+/// Puts another configuration in effect. After an error nothing has changed.
 fn apply(
     server: &mut Server,
     old: &Loaded,
