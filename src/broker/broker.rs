@@ -135,6 +135,7 @@ impl Broker {
         broker.clamp_commits();
         broker.save_time();
         broker.check_space();
+        broker.opener.progress.finish();
         Ok(broker)
     }
 

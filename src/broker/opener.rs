@@ -347,7 +347,7 @@ impl Opener {
         for partition in ids {
             let name = TopicPartition { topic: topic.name.clone(), partition };
             let dir = partition_dir(&self.data_dir, &name);
-            if self.progress.is_stopped() {
+            if self.progress.ends() {
                 return Err(OpenError { path: dir, source: io::ErrorKind::Interrupted.into() });
             }
             let span = tracing::debug_span!("open_partition", partition = %name);

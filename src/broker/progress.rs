@@ -8,6 +8,7 @@ pub struct OpenProgress {
     all: AtomicUsize,
     done: AtomicUsize,
     stop: AtomicBool,
+    over: AtomicBool,
 }
 
 impl OpenProgress {
@@ -25,6 +26,16 @@ impl OpenProgress {
     /// Whether it was ended.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Acquire)
+    }
+
+    /// Whether the next partition is not to be opened. One that is created later, while the broker runs, is.
+    pub(super) fn ends(&self) -> bool {
+        self.is_stopped() && !self.over.load(Ordering::Acquire)
+    }
+
+    /// The broker is open.
+    pub(super) fn finish(&self) {
+        self.over.store(true, Ordering::Release);
     }
 
     pub(super) fn expect(&self, all: usize) {

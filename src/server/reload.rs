@@ -73,7 +73,14 @@ pub(super) fn reload(server: &mut Server, loaded: &mut Loaded, level: &Level, re
         tracing::error!(%error, "{kept}");
         return;
     }
-    for warning in new.warnings.iter().filter(|warning| !loaded.warnings.contains(warning)) {
+    let warnings: Vec<_> =
+        new.warnings.iter().filter(|warning| !loaded.warnings.contains(warning)).cloned().collect();
+    *loaded = Loaded { warnings: new.warnings, ..next };
+    if let Ok(settings) = loaded.settings() {
+        server.state.set_settings(settings.into_iter().map(adapters::setting).collect());
+    }
+    // Once it is so.
+    for warning in warnings {
         tracing::warn!("{warning}");
     }
     if !difference.restart.is_empty() {
@@ -81,11 +88,6 @@ pub(super) fn reload(server: &mut Server, loaded: &mut Loaded, level: &Level, re
         tracing::warn!(keys, "these settings have changed and need a restart");
     }
     tracing::info!(changed = difference.live.join(", "), "the configuration was read again");
-    *loaded = next;
-    loaded.warnings = new.warnings;
-    if let Ok(settings) = loaded.settings() {
-        server.state.set_settings(settings.into_iter().map(adapters::setting).collect());
-    }
 }
 
 /// Key to value; all topics together are one.

@@ -122,7 +122,7 @@ impl Log {
             self.remove(segment)?;
             deleted.segments += 1;
             deleted.bytes += segment.end();
-            tracing::info!(
+            tracing::debug!(
                 segment = %segment.path(segment::WAL).display(), bytes = segment.end(), "segment deleted"
             );
             doomed.pop_front();
