@@ -70,17 +70,18 @@ impl Broker {
     /// Creates a topic as it is declared, or makes it so.
     fn declare_now(&self, topic: &TopicOptions, created: &mut Created) -> Result<(), TopicError> {
         let name = &topic.name;
-        let before = self.own_settings_of(name);
-        match before {
-            Some(before) => {
-                let partitions = topic.partitions.or(before.partitions);
-                self.change(before, TopicOptions { partitions, ..topic.clone() }, created)?;
-            }
-            None => {
-                self.add_topic(topic.clone(), created)
-                    .map_err(|error| TopicError::of_creation(name, created.partitions, error))?;
-                tracing::info!(topic = %name, "topic created as declared");
-            }
+        let missing = self.topics.read().get(name).map(super::topic::Topic::missing);
+        if let Some(missing) = missing.filter(|missing| !missing.is_empty()) {
+            // With an entry in the catalog, the next start would make them anew, empty.
+            return Err(TopicError::Incomplete { topic: name.clone(), missing });
+        }
+        if let Some(before) = self.own_settings_of(name) {
+            let partitions = topic.partitions.or(before.partitions);
+            self.change(before, &TopicOptions { partitions, ..topic.clone() }, created)?;
+        } else {
+            self.add_topic(topic.clone(), created)
+                .map_err(|error| TopicError::of_creation(name, created.partitions, error))?;
+            tracing::info!(topic = %name, "topic created as declared");
         }
         if let Some(topic) = self.topics.write().get_mut(name) {
             topic.declared = true;

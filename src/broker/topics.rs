@@ -103,7 +103,7 @@ impl Broker {
         let before = self.alterable(name)?;
         let mut after = change.applied_to(&before);
         after.partitions = change.partitions.or(before.partitions);
-        self.change(before, after, &mut created)?;
+        self.change(before, &after, &mut created)?;
         self.describe_topic(name)
     }
 
@@ -111,21 +111,21 @@ impl Broker {
     pub(super) fn change(
         &self,
         before: TopicOptions,
-        after: TopicOptions,
+        after: &TopicOptions,
         created: &mut Created,
     ) -> Result<(), TopicError> {
-        if before == after {
-            return self.alter_partitions(&after.name, &after);
+        if before == *after {
+            return self.alter_partitions(&after.name, after);
         }
         let name = &after.name;
         let from = before.partitions.unwrap_or(0);
         let until = after.partitions.unwrap_or(from);
-        check(&after)?;
+        check(after)?;
         if until < from {
             let (topic, there, wanted) = (name.clone(), from, until);
             return Err(TopicError::FewerPartitions { topic, there, wanted });
         }
-        self.check_durability(name, &before, &after)?;
+        self.check_durability(name, &before, after)?;
         let of_creation =
             |there, error| TopicError::of_creation(name, there, PartitionError::from(error));
         if until > from {
@@ -140,9 +140,9 @@ impl Broker {
             created.file.note(before);
             return Err(TopicError::Storage { topic: name.clone(), source });
         }
-        let altered = self.alter_partitions(name, &after);
+        let altered = self.alter_partitions(name, after);
         if until > from {
-            let opened = self.opener.create(&after, from..until, created);
+            let opened = self.opener.create(after, from..until, created);
             let opened = opened.map_err(|error| of_creation(created.partitions, error))?;
             if let Some(topic) = self.topics.write().get_mut(name) {
                 topic.partitions.extend(opened);

@@ -31,7 +31,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
 /// Time between two complaints about a collector that does not answer.
-const COMPLAINT_PERIOD: Duration = Duration::from_secs(60);
+const COMPLAINT_PERIOD: Duration = Duration::from_mins(1);
 
 /// What delivers spans, if the variables ask for nothing that cannot be done.
 pub(super) fn exporter() -> Result<SpanExporter, TelemetryError> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::support::{
-    Broker, RawClient, Start, frame, hermitmq, is_long, privileged, rounds, run_to_end, scratch, wait_for,
+    Broker, RawClient, Start, frame, hermitmq, is_long, privileged, rounds, run_to_end, scratch,
+    wait_for,
 };
 
 /// A control group of version 1 with a limit; removed at the end.

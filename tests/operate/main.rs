@@ -1,6 +1,6 @@
 //! A broker and what is around it: signals, another configuration, the service manager, the container.
 #![cfg(target_os = "linux")]
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod container;
 mod lifetime;

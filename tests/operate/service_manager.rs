@@ -141,7 +141,7 @@ fn the_signs_of_life_stop_with_a_reactor() {
     let _tracer = Tracer::attach(broker.pid(), "pwrite64:delay_enter=4000000");
     producer.send(&frame(2, b"", b"y"));
     // Far longer than between two of them: the reactor is in its write.
-    let silent = || manager.next_within(Duration::from_millis(1000)).is_none();
+    let silent = || manager.next_within(Duration::from_secs(1)).is_none();
     wait_for("the silence", || silent().then_some(()));
     assert_eq!(get(admin, "/readyz").status, 503);
     let line =

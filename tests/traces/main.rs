@@ -116,7 +116,7 @@ fn reading_committing_recovery_and_requests() {
     assert_eq!(fetch.attributes["partition"], "orders/0");
 
     let (mut client, _) = open(broker.addr(), &committer("orders", "billing"));
-    client.send(&1u64.to_be_bytes());
+    client.send(&[0, 0, 0, 0, 0, 0, 0, 1]);
     assert_eq!(ok(&mut client, AnswerTo::Commit), 1);
     drop(client);
     let connection = collector.find("connection", |span| span.attributes["role"] == "committer");

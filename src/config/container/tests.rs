@@ -11,12 +11,12 @@ fn container(files: &[(&str, &str)], allowed: u32) -> Container {
     Container::of(&read, Some(allowed))
 }
 
-fn cpus(count: u32, source: &str) -> Option<Cpus> {
-    Some(Cpus { count, source: source.to_owned() })
+fn cpus(count: u32, source: &str) -> Cpus {
+    Cpus { count, source: source.to_owned() }
 }
 
-fn memory(bytes: u64, source: &str) -> Option<Memory> {
-    Some(Memory { bytes, source: source.to_owned() })
+fn memory(bytes: u64, source: &str) -> Memory {
+    Memory { bytes, source: source.to_owned() }
 }
 
 #[test]
@@ -27,9 +27,13 @@ fn version_2_in_a_container_of_its_own_namespace() {
         ("/sys/fs/cgroup/memory.max", "134217728\n"),
     ];
     let found = container(&files, 8);
-    assert_eq!(found.cpus, cpus(2, "cpu quota 1.5 of cgroup v2"));
-    assert_eq!(found.memory, memory(128 << 20, "memory limit 128 MiB of cgroup v2"));
-    assert_eq!(container(&files, 1).cpus, cpus(1, "processors available"), "fewer than the quota");
+    assert_eq!(found.cpus.unwrap(), cpus(2, "cpu quota 1.5 of cgroup v2"));
+    assert_eq!(found.memory.unwrap(), memory(128 << 20, "memory limit 128 MiB of cgroup v2"));
+    assert_eq!(
+        container(&files, 1).cpus.unwrap(),
+        cpus(1, "processors available"),
+        "fewer than the quota"
+    );
 }
 
 #[test]
@@ -42,8 +46,8 @@ fn the_smallest_limit_of_the_groups_around_it_counts() {
         ("/sys/fs/cgroup/system.slice/memory.max", "536870912\n"),
     ];
     let found = container(&files, 8);
-    assert_eq!(found.cpus, cpus(1, "cpu quota 0.25 of cgroup v2"));
-    assert_eq!(found.memory, memory(512 << 20, "memory limit 512 MiB of cgroup v2"));
+    assert_eq!(found.cpus.unwrap(), cpus(1, "cpu quota 0.25 of cgroup v2"));
+    assert_eq!(found.memory.unwrap(), memory(512 << 20, "memory limit 512 MiB of cgroup v2"));
 }
 
 #[test]
@@ -58,8 +62,11 @@ fn version_1_with_its_controllers_mounted_alone_or_together() {
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "67108865\n"),
     ];
     let found = container(&files, 4);
-    assert_eq!(found.cpus, cpus(3, "cpu quota 3 of cgroup v1"));
-    assert_eq!(found.memory, memory((64 << 20) + 1, "memory limit 67108865 bytes of cgroup v1"));
+    assert_eq!(found.cpus.unwrap(), cpus(3, "cpu quota 3 of cgroup v1"));
+    assert_eq!(
+        found.memory.unwrap(),
+        memory((64 << 20) + 1, "memory limit 67108865 bytes of cgroup v1")
+    );
 }
 
 #[test]
@@ -71,7 +78,7 @@ fn no_limit_is_none() {
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
     ];
     let found = container(&files, 4);
-    assert_eq!((found.cpus, found.memory), (cpus(4, "processors available"), None));
+    assert_eq!((found.cpus, found.memory), (Some(cpus(4, "processors available")), None));
     assert_eq!(container(&[], 4).memory, None);
 }
 
@@ -90,5 +97,8 @@ fn what_is_no_number_is_no_limit() {
 fn a_path_above_the_root_is_not_followed() {
     let files =
         [("/proc/self/cgroup", "0::/../../other\n"), ("/sys/fs/cgroup/memory.max", "4096\n")];
-    assert_eq!(container(&files, 1).memory, memory(4096, "memory limit 4096 bytes of cgroup v2"));
+    assert_eq!(
+        container(&files, 1).memory.unwrap(),
+        memory(4096, "memory limit 4096 bytes of cgroup v2")
+    );
 }
