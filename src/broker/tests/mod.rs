@@ -11,6 +11,7 @@ mod expiry;
 mod flushing;
 mod groups;
 mod model;
+mod reconfiguring;
 mod retention;
 mod slow_disk;
 mod space;
