@@ -35,6 +35,12 @@ const FAMILIES: &[Family] = &[
         value: |seen| seen.partition.end_offset(),
     },
     Family {
+        name: "hermitmq_partition_flushed_offset",
+        kind: Kind::Gauge,
+        help: "Offset after the last record that is known to be on the disk.",
+        value: |seen| seen.partition.flushed().until,
+    },
+    Family {
         name: "hermitmq_partition_segments",
         kind: Kind::Gauge,
         help: "Segments of the log.",
