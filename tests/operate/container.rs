@@ -114,8 +114,11 @@ fn a_small_container_is_not_killed() {
         }
     });
     assert!(broker.is_running(), "{}", broker.log_text());
-    let limit = fs::read_to_string(group.0.join("memory.limit_in_bytes")).unwrap();
-    assert_eq!(limit.trim(), "67108864");
+    let number = |file: &str| -> usize {
+        fs::read_to_string(group.0.join(file)).unwrap().trim().parse().unwrap()
+    };
+    assert_eq!(number("memory.limit_in_bytes"), 64 << 20);
+    assert!(number("memory.max_usage_in_bytes") > mib << 20, "it was the broker's");
     drop(stalled);
     let (mut consumer, mut read) = (RawClient::consume(addr, "g", "large", 0), 0);
     while read < producers {

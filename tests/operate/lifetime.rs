@@ -5,6 +5,7 @@ use std::fs;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::said;
+use super::support::http::get;
 use super::support::{
     Broker, INJECT_TOOLS, RawClient, Start, assert_offsets_follow, drain, frame, inject,
     privileged, scratch, scratch_in_memory, wait_for,
@@ -97,6 +98,13 @@ fn a_recovery_ends_at_a_signal_and_says_how_far_it_is() {
     let mut broker = Start::on(&data).with_admin().by(slow).spawn();
     let progress = said(&broker, "recovering the log, partition by partition");
     assert_eq!(progress.get("all"), "5", "{progress:?}");
+    for path in ["/startupz", "/readyz"] {
+        let answer = get(broker.admin(), path);
+        assert_eq!(answer.status, 503);
+        let check = answer.json()["checks"][0].clone();
+        assert_eq!(check["name"], "recovery");
+        assert!(check["reason"].as_str().unwrap().ends_with(" of 5 partitions"), "{check}");
+    }
     broker.signal(Signal::TERM);
     let (status, log) = broker.wait();
     assert_eq!(status.code(), Some(0), "{log:?}");
