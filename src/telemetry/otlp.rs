@@ -39,12 +39,10 @@ pub(super) fn exporter() -> Result<SpanExporter, TelemetryError> {
         let message = format!("{name} must be http/protobuf, not {protocol:?}");
         return Err(TelemetryError::Otlp(message));
     }
-    if let Some((name, endpoint)) =
-        variable("ENDPOINT").filter(|(_, is)| !is.starts_with("http://"))
-    {
+    // It may hold a password: it is not printed.
+    if let Some((name, _)) = variable("ENDPOINT").filter(|(_, is)| !is.starts_with("http://")) {
         let message = format!(
-            "{name} must be an address such as http://localhost:4318, not {endpoint:?}: spans are delivered to a \
-             collector nearby, without TLS"
+            "{name} must be an address such as http://localhost:4318: spans are delivered to a collector nearby, without TLS"
         );
         return Err(TelemetryError::Otlp(message));
     }
@@ -85,7 +83,7 @@ impl Client {
     }
 
     fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let to = request.uri().to_string();
+        let to = place(request.uri()).unwrap_or_default();
         let exchanged = self.runtime.block_on(async {
             let limited = tokio::time::timeout(self.timeout, exchange(request)).await;
             limited.unwrap_or_else(|_| Err(io::Error::from(io::ErrorKind::TimedOut).into()))
@@ -118,6 +116,15 @@ impl HttpClient for Client {
     }
 }
 
+/// Host and port, without the name and password that may stand before them.
+fn place(uri: &Uri) -> Option<String> {
+    let authority = uri.authority()?;
+    Some(match authority.port_u16() {
+        Some(port) => format!("{}:{port}", authority.host()),
+        None => authority.host().to_owned(),
+    })
+}
+
 /// One request on a connection of its own: there is one every few seconds at the most.
 async fn exchange(mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
     let uri = request.uri().clone();
@@ -130,7 +137,8 @@ async fn exchange(mut request: Request<Bytes>) -> Result<Response<Bytes>, HttpEr
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
-    request.headers_mut().insert(HOST, HeaderValue::from_str(authority.as_str())?);
+    let place = place(&uri).ok_or(io::ErrorKind::InvalidInput).map_err(io::Error::from)?;
+    request.headers_mut().insert(HOST, HeaderValue::from_str(&place)?);
     let path = uri.path_and_query().cloned();
     *request.uri_mut() = Uri::from(path.unwrap_or_else(|| PathAndQuery::from_static("/")));
     let response = sender.send_request(request.map(Full::new)).await?;

@@ -198,7 +198,8 @@ fn a_collector_that_is_away_costs_one_warning() {
     let place = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = place.local_addr().unwrap();
     drop(place);
-    let broker = traced(&data, &format!("http://{addr}"))
+    let broker = traced(&data, &format!("http://somebody:secret@{addr}"))
+        .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20secret")
         .env("OTEL_BSP_MAX_QUEUE_SIZE", 16)
         .env("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 4)
         .env("OTEL_EXPORTER_OTLP_TIMEOUT", 200)
@@ -219,7 +220,8 @@ fn a_collector_that_is_away_costs_one_warning() {
     };
     append(500);
     let warning = wait_for("the warning", || warnings().pop());
-    assert!(warning.get("to").starts_with(&format!("http://{addr}")), "{warning:?}");
+    assert_eq!(warning.get("to"), addr.to_string());
+    assert!(!broker.log_text().contains("secret"), "{}", broker.log_text());
     assert!(warning.get("error").contains("refused"), "{warning:?}");
     append(500);
     assert_eq!(warnings().len(), 1);
@@ -256,7 +258,7 @@ fn a_collector_that_does_not_answer_holds_up_nobody() {
 fn what_cannot_be_done_stops_the_start() {
     let (_dir, data) = scratch();
     for (name, value, says) in [
-        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://collector:4318", "without TLS"),
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", "https://somebody:secret@collector:4318", "without TLS"),
         ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "collector:4318", "must be an address"),
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", "must be http/protobuf"),
     ] {
@@ -265,6 +267,7 @@ fn what_cannot_be_done_stops_the_start() {
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
         assert!(said.contains(name) && said.contains(says), "{said}");
+        assert!(!said.contains("secret"), "{said}");
     }
     // Unless they are off, which the specification has a variable for, too.
     let off = traced(&data, "https://collector").env("OTEL_SDK_DISABLED", "true").run();
