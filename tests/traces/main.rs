@@ -15,7 +15,10 @@ use hermitmq::protocol::v1_1::{
 };
 use support::http::try_request;
 use support::v1_1::{committer, group, ok, open, reader};
-use support::{Broker, RawClient, Start, frame, run_to_end, scratch, wait_for};
+use support::{
+    Broker, INJECT_TOOLS, RawClient, Start, Tracer, frame, privileged, run_to_end, scratch,
+    scratch_in_memory, wait_for,
+};
 
 use collector::Collector;
 
@@ -136,6 +139,33 @@ fn reading_committing_recovery_and_requests() {
     assert_eq!((request.parent.as_str(), request.kind), (CALLER, 2));
     assert_eq!(request.attributes["url.path"], path);
     assert_eq!(request.attributes["http.response.status_code"], "404");
+}
+
+#[test]
+fn a_run_of_several_connections_is_linked_to_each() {
+    if !privileged(&INJECT_TOOLS) {
+        return;
+    }
+    let (_dir, data) = scratch_in_memory();
+    let collector = Collector::start();
+    let broker = traced(&data, &collector.url()).env("HERMITMQ_SERVER__REACTORS", 1).run();
+    let mut producers: Vec<_> = (0..3).map(|_| RawClient::produce(broker.addr(), "t", 0)).collect();
+    producers[0].append(&frame(1, b"", b"x"));
+    let tracer = Tracer::attach(broker.pid(), "pwrite64:delay_enter=200000");
+    // While the first one is written the others arrive.
+    wait_for("a run of several", || {
+        for producer in &mut producers {
+            producer.send(&frame(2, b"", b"y"));
+        }
+        producers.iter_mut().for_each(|producer| assert_eq!(producer.read_ack().code, 0));
+        collector.named("append").iter().any(|span| span.links > 0).then_some(())
+    });
+    drop((tracer, producers));
+    let append = collector.find("append", |span| span.links > 0);
+    let frames = append.attributes["frames"].parse::<usize>().unwrap();
+    assert!(frames > append.links, "{append:?}");
+    let parent = collector.find("connection", |span| span.id == append.parent);
+    assert_eq!(parent.trace, append.trace);
 }
 
 #[test]
