@@ -141,6 +141,7 @@ fn commits(c: &mut Criterion) {
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),
         metrics: Arc::default(),
+        progress: Arc::default(),
     });
     let broker = broker.unwrap();
     let topic = TopicName::parse("t").unwrap();

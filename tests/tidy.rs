@@ -19,8 +19,19 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("storage", &["model", "metrics", "record"]),
     ("client", &["model", "record", "protocol"]),
     ("broker", &["model", "metrics", "record", "storage"]),
-    ("net", &["model", "metrics", "record", "protocol", "broker", "storage::file_slice"]),
-    ("admin", &["model", "metrics", "broker"]),
+    (
+        "net",
+        &[
+            "model",
+            "metrics",
+            "record",
+            "protocol",
+            "broker",
+            "storage::file_slice",
+            "telemetry::join",
+        ],
+    ),
+    ("admin", &["model", "metrics", "broker", "telemetry::join"]),
     (
         "config",
         &[

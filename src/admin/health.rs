@@ -83,8 +83,11 @@ pub(super) async fn ready(extract::State(state): extract::State<Arc<State>>) -> 
 }
 
 fn recovery(state: &State) -> Check {
-    let recovering =
-        || format!("the log is being recovered, for {} s so far", state.uptime().as_secs());
+    let recovering = || {
+        let (done, all) = state.about.progress.get();
+        let seconds = state.uptime().as_secs();
+        format!("the log is being recovered, for {seconds} s so far: {done} of {all} partitions")
+    };
     Check::required("recovery", state.running().is_none().then(recovering))
 }
 

@@ -1,5 +1,6 @@
 //! Which path and method is answered by what.
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,13 @@ use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use tracing::Instrument as _;
 
 use super::hosts::{self, Hosts};
 use super::problem::{Kind, Problem};
 use super::state::State;
 use super::{api, health, metrics};
+use crate::telemetry;
 
 /// Longest time from the head of a request to the head of its answer.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
@@ -30,6 +33,7 @@ pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(hosts, hosts::guard))
         .layer(middleware::from_fn(within_time))
+        .layer(middleware::from_fn(traced))
         .with_state(state)
 }
 
@@ -39,6 +43,28 @@ async fn not_found(uri: Uri) -> Problem {
 
 async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
     Problem::new(Kind::MethodNotAllowed, format!("{} does not know {method}", uri.path()))
+}
+
+/// Gives a request its span, in the trace that its `traceparent` names.
+fn traced(request: Request, next: Next) -> impl Future<Output = Response> + Send {
+    let (method, path) = (request.method(), request.uri().path());
+    let span = tracing::debug_span!(
+        "admin_request",
+        otel.name = %method,
+        otel.kind = "server",
+        http.request.method = %method,
+        url.path = path,
+        http.response.status_code = tracing::field::Empty,
+    );
+    let parent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+    if let Some(parent) = parent {
+        telemetry::join(&span, parent);
+    }
+    async move {
+        let response = next.run(request).instrument(span.clone()).await;
+        span.record("http.response.status_code", response.status().as_u16());
+        response
+    }
 }
 
 /// Ends a request that takes too long, and has no answer kept anywhere.

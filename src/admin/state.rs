@@ -4,13 +4,13 @@ use std::fmt::Debug;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
 use super::problem::{Kind, Problem};
-use crate::broker::Broker;
+use crate::broker::{Broker, OpenProgress};
 use crate::metrics::Metrics;
 use crate::model::PartitionId;
 
@@ -99,6 +99,8 @@ pub struct About {
     pub metrics_max_series: u32,
     /// The instruments.
     pub metrics: Arc<Metrics>,
+    /// How far the recovery is.
+    pub progress: Arc<OpenProgress>,
 }
 
 /// A broker that has recovered and serves connections.
@@ -120,6 +122,7 @@ pub struct Running {
 #[derive(Debug)]
 pub struct State {
     pub(super) about: About,
+    settings: RwLock<Vec<Setting>>,
     running: OnceLock<Running>,
     stopping: AtomicBool,
     begun: Instant,
@@ -129,8 +132,9 @@ pub struct State {
 
 impl State {
     /// A broker that recovers.
-    pub fn new(about: About) -> Arc<Self> {
+    pub fn new(mut about: About) -> Arc<Self> {
         Arc::new(Self {
+            settings: RwLock::new(std::mem::take(&mut about.settings)),
             about,
             running: OnceLock::new(),
             stopping: AtomicBool::new(false),
@@ -142,6 +146,15 @@ impl State {
     /// The broker has recovered and accepts connections. Said once.
     pub fn set_running(&self, running: Running) {
         let _ = self.running.set(running);
+    }
+
+    /// Other settings are in effect.
+    pub fn set_settings(&self, settings: Vec<Setting>) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    pub(super) fn settings(&self) -> Vec<Setting> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The broker is going down.
@@ -193,7 +206,8 @@ impl State {
     async fn aside<T: Send + 'static>(
         work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
     ) -> Result<T, Problem> {
-        match tokio::task::spawn_blocking(work).await {
+        let span = tracing::Span::current();
+        match tokio::task::spawn_blocking(move || span.in_scope(work)).await {
             Ok(result) => result,
             Err(error) => {
                 tracing::error!(%error, "an administrative request failed");

@@ -45,6 +45,7 @@ fn about() -> About {
         log_level: None,
         metrics_max_series: 100,
         metrics: Arc::default(),
+        progress: Arc::default(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
@@ -13,19 +14,18 @@ use super::error::{BrokerError, CloseError, CommitError, PartitionError, ScrubSt
 use super::flusher::Flusher;
 use super::health::{Health, Problem};
 use super::offsets::{Committed, OffsetKey, OffsetTable};
-use super::opener::{Created, Opener};
+use super::opener::{Created, Kept, Opener};
 use super::options::{OffsetsOptions, Options, TopicOptions};
 use super::partition::{Partition, Shared};
+use super::progress::OpenProgress;
 use super::restore;
 use super::retention::{self, Limits};
 use super::space::Space;
 use super::topic::{Topics, all_partitions};
-use super::topic_description::EffectiveSettings;
 use crate::metrics::Metrics;
-use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
+use crate::model::{Offset, PartitionId, TopicName, TopicPartition};
 use crate::storage::{
-    self, Cleanup, Clock, CompactionOptions, Disk, Environment, GradualClock, LogOptions,
-    OpenError, Retention, Scrubbed, Timestamps,
+    self, Clock, CompactionOptions, Disk, Environment, GradualClock, OpenError, Scrubbed,
 };
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
@@ -33,7 +33,7 @@ use crate::storage::{
 /// Lock order: `create`, `topics`, an offset shard, then the locks of a log.
 #[derive(Debug)]
 pub struct Broker {
-    pub(super) options: Options,
+    pub(super) options: RwLock<Options>,
     pub(super) opener: Opener,
     pub(super) topics: RwLock<Topics>,
     /// Held while topics are created, altered or deleted, so that `topics` is not locked during disk work.
@@ -42,7 +42,7 @@ pub struct Broker {
     pub(super) connected: Arc<Connected>,
     pub(super) offsets_log: Arc<Partition>,
     /// See [`OffsetsOptions::retention_hours`].
-    pub(super) offsets_retention_hours: u32,
+    offsets_retention_hours: AtomicU32,
     /// When it was opened, in its own time.
     pub(super) opened_ns: u64,
     flusher: Mutex<Option<Flusher>>,
@@ -72,6 +72,8 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// The instruments.
     pub metrics: Arc<Metrics>,
+    /// Where it is told how far it is.
+    pub progress: Arc<OpenProgress>,
 }
 
 impl Broker {
@@ -88,6 +90,7 @@ impl Broker {
             disk,
             clock,
             metrics,
+            progress,
         } = parts;
         let shared = Arc::new(Shared {
             flush_queue: Arc::default(),
@@ -100,32 +103,15 @@ impl Broker {
             .map_err(|source| BrokerError::DataDir { path: time_file.clone(), source })?;
         let time = Arc::new(GradualClock::resume(clock, last_ns));
         let retention = Limits {
-            total_bytes: retention::bytes(storage.max_total_mb),
+            total_bytes: AtomicU64::new(retention::bytes(storage.max_total_mb).unwrap_or(0)),
             time: Arc::clone(&time),
             time_file,
         };
+        let kept = Kept::of(&storage, max_payload_mb);
         let opener = Opener {
+            progress,
             data_dir: storage.data_dir,
-            log_options: LogOptions {
-                segment_bytes: u64::from(storage.max_segment_mb) * limits::MIB,
-                durability: storage.durability,
-                on_corruption: storage.on_corruption,
-                retention: Retention {
-                    age_ns: retention::age_ns(storage.retention_hours),
-                    bytes: retention::bytes(storage.retention_mb),
-                },
-                timestamps: Timestamps::default(),
-                cleanup: Cleanup::Delete,
-            },
-            defaults: EffectiveSettings {
-                durability: storage.durability,
-                retention_hours: storage.retention_hours,
-                retention_mb: storage.retention_mb,
-                max_segment_mb: storage.max_segment_mb,
-                max_payload_mb,
-                timestamp: Timestamps::default(),
-                cleanup: Cleanup::Delete,
-            },
+            kept: RwLock::new(kept),
             env: Environment { disk, clock: Arc::<GradualClock>::clone(&time), metrics },
             shared: Arc::clone(&shared),
         };
@@ -137,14 +123,14 @@ impl Broker {
         let flusher =
             Flusher::start(Arc::clone(&shared.flush_queue)).map_err(BrokerError::Thread)?;
         let broker = Self {
-            options,
+            options: RwLock::new(options),
             opener,
             topics: RwLock::new(topics),
             create: Mutex::new(created),
             connected: Connected::new(Arc::clone(&table), time),
             table,
             offsets_log,
-            offsets_retention_hours: offsets.retention_hours,
+            offsets_retention_hours: AtomicU32::new(offsets.retention_hours),
             opened_ns,
             flusher: Mutex::new(Some(flusher)),
             watchers: Mutex::default(),
@@ -157,14 +143,16 @@ impl Broker {
         broker.clamp_commits();
         broker.save_time();
         broker.check_space();
+        broker.opener.progress.finish();
         Ok(broker)
     }
 
     /// Creates what is declared and missing.
     fn declare(&self, declared: &[TopicOptions]) -> Result<(), BrokerError> {
+        let options = self.options();
         let (mut created, mut topics) = (self.create.lock(), self.topics.write());
         for topic in declared {
-            self.opener.declare(topic, &self.options, &mut topics, &mut created)?;
+            self.opener.declare(topic, &options, &mut topics, &mut created)?;
         }
         Ok(())
     }
@@ -175,6 +163,20 @@ impl Broker {
             Some(topics.get(&name.topic)?.partitions.get(&name.partition)?.end_offset())
         };
         restore::clamp(&self.offsets_log, &self.table, self.metrics(), self.now_ns(), end);
+    }
+
+    /// Section `topics` of the configuration, as it is now.
+    pub(super) fn options(&self) -> Options {
+        self.options.read().clone()
+    }
+
+    /// See [`OffsetsOptions::retention_hours`].
+    pub(super) fn offsets_retention_hours(&self) -> u32 {
+        self.offsets_retention_hours.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_offsets_retention_hours(&self, hours: u32) {
+        self.offsets_retention_hours.store(hours, Ordering::Relaxed);
     }
 
     /// The broker's time, in ns since the Unix epoch.
@@ -315,10 +317,10 @@ impl Broker {
         if topic.is_reserved() {
             return Err(PartitionError::Reserved(topic.clone()));
         }
-        if !self.options.auto_create {
+        let Options { auto_create, default_partitions: partitions, .. } = self.options();
+        if !auto_create {
             return Err(PartitionError::UnknownTopic(topic.clone()));
         }
-        let partitions = self.options.default_partitions;
         if wanted >= partitions {
             return Err(PartitionError::UnknownPartition {
                 topic: topic.clone(),
@@ -389,6 +391,9 @@ impl Broker {
         partition: &Partition,
         offset: Offset,
     ) -> Result<Offset, CommitError> {
+        let span =
+            tracing::debug_span!("commit", group = %key.group, partition = %key.partition, offset);
+        let _in_span = span.enter();
         let committed = Committed::new(offset, self.now_ns());
         self.table.store(&self.offsets_log, key, committed, || partition.is_deleted())?;
         self.opener.env.metrics.commits.inc();

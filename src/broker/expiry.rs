@@ -13,7 +13,7 @@ impl Broker {
     /// Forgets the offsets of groups without a commit and without a connected consumer for `offsets.retention_hours`. What
     /// cannot be written down is logged, and tried again by the next pass.
     pub(super) fn expire_offsets(&self) {
-        let Some(age) = age_ns(self.offsets_retention_hours) else { return };
+        let Some(age) = age_ns(self.offsets_retention_hours()) else { return };
         let now_ns = self.now_ns();
         if now_ns.saturating_sub(self.opened_ns) < age.min(GRACE_NS) {
             return;

@@ -3,7 +3,7 @@
 //! * [`Broker`]: finds and creates partitions, commits offsets.
 //! * [`Partition`]: appends runs, gives readers their next bytes, wakes those who wait.
 //! * [`Wake`]: how those who wait are told; implemented by the network layer.
-//! * [`Health`]: what is wrong now.
+//! * [`Health`]: what is wrong now. [`OpenProgress`]: how far a start is. [`Reconfiguration`]: what can change while it runs.
 //! * [`TopicDescription`], [`TopicChange`], [`GroupDescription`], [`GroupReset`] and their like: administration.
 //!
 //! For people and their tools: `peek` and `store`, one record at a time.
@@ -33,6 +33,8 @@ mod opener;
 mod options;
 mod partition;
 mod peek;
+mod progress;
+mod reconfigure;
 mod restore;
 mod retention;
 mod space;
@@ -62,6 +64,8 @@ pub use offsets::OffsetKey;
 pub use options::{OffsetsOptions, Options, TopicOptions};
 pub use partition::{Partition, Settled};
 pub use peek::{Peek, PeekError, PeekFrom, Peeked, PeekedFrame};
+pub use progress::OpenProgress;
+pub use reconfigure::Reconfiguration;
 pub use store::StoreError;
 pub use topic_change::{Change, TopicChange, TopicError};
 pub use topic_description::{

@@ -6,17 +6,22 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use parking_lot::RwLock;
+
 use super::catalog::{self, Found, deleted_dir_name, parse_deleted_dir_name, partition_dir};
 use super::catalog_file::CatalogFile;
 use super::error::{BrokerError, PartitionError};
 use super::options::{Options, TopicOptions};
 use super::partition::{Partition, Shared};
+use super::progress::OpenProgress;
 use super::retention::{age_ns, bytes};
 use super::topic::{Partitions, Topic, Topics};
 use super::topic_description::EffectiveSettings;
 use crate::model::limits::{MIB, OFFSETS_SEGMENT_MB_MAX};
 use crate::model::{PartitionId, TopicName, TopicPartition};
-use crate::storage::{Cleanup, Durability, Environment, Log, LogOptions, OpenError, Retention};
+use crate::storage::{
+    self, Cleanup, Durability, Environment, Log, LogOptions, OpenError, Retention, Timestamps,
+};
 
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -39,14 +44,47 @@ pub(super) struct Created {
     pub(super) file: CatalogFile,
 }
 
+/// How a topic is kept that says nothing about it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kept {
+    log_options: LogOptions,
+    /// The same, as the configuration says it.
+    defaults: EffectiveSettings,
+}
+
+impl Kept {
+    pub(super) fn of(storage: &storage::Options, max_payload_mb: u32) -> Self {
+        Self {
+            log_options: LogOptions {
+                segment_bytes: u64::from(storage.max_segment_mb) * MIB,
+                durability: storage.durability,
+                on_corruption: storage.on_corruption,
+                retention: Retention {
+                    age_ns: age_ns(storage.retention_hours),
+                    bytes: bytes(storage.retention_mb),
+                },
+                timestamps: Timestamps::default(),
+                cleanup: Cleanup::Delete,
+            },
+            defaults: EffectiveSettings {
+                durability: storage.durability,
+                retention_hours: storage.retention_hours,
+                retention_mb: storage.retention_mb,
+                max_segment_mb: storage.max_segment_mb,
+                max_payload_mb,
+                timestamp: Timestamps::default(),
+                cleanup: Cleanup::Delete,
+            },
+        }
+    }
+}
+
 /// Opens partitions.
 #[derive(Debug)]
 pub(super) struct Opener {
     pub(super) data_dir: PathBuf,
-    /// How a log is kept unless its topic says otherwise.
-    pub(super) log_options: LogOptions,
-    /// The same, as the configuration says it.
-    pub(super) defaults: EffectiveSettings,
+    pub(super) kept: RwLock<Kept>,
+    pub(super) progress: Arc<OpenProgress>,
     pub(super) env: Environment,
     pub(super) shared: Arc<Shared>,
 }
@@ -74,6 +112,7 @@ impl Opener {
         for topic in file.topics() {
             found.topics.entry(topic.name.clone()).or_default();
         }
+        self.progress.expect(found.topics.values().map(Vec::len).sum());
         let mut topics = HashMap::new();
         let mut created = Created { file, ..Created::default() };
         for (name, mut ids) in found.topics {
@@ -165,20 +204,21 @@ impl Opener {
 
     /// How the logs of a topic are kept.
     pub(super) fn log_options_of(&self, topic: &TopicOptions) -> LogOptions {
+        let Kept { log_options: kept, .. } = *self.kept.read();
         let durability = if topic.name.is_reserved() {
             // Losing the last commits in a power cut repeats records, which at-least-once allows; waiting for the disk at
             // each commit would slow down everybody.
             Durability::Interval
         } else {
-            topic.durability.unwrap_or(self.log_options.durability)
+            topic.durability.unwrap_or(kept.durability)
         };
         let cleanup = if topic.name.is_reserved() {
             Cleanup::Compact
         } else {
-            topic.cleanup.unwrap_or(self.log_options.cleanup)
+            topic.cleanup.unwrap_or(kept.cleanup)
         };
         let retention = if cleanup.deletes() {
-            let default = self.log_options.retention;
+            let default = kept.retention;
             Retention {
                 age_ns: topic.retention_hours.map_or(default.age_ns, age_ns),
                 bytes: topic.retention_mb.map_or(default.bytes, bytes),
@@ -189,20 +229,20 @@ impl Opener {
         };
         let most = if topic.name.is_reserved() { OFFSETS_SEGMENT_MB_MAX * MIB } else { u64::MAX };
         let segment_mb = topic.max_segment_mb.map(|mb| u64::from(mb) * MIB);
-        let segment_bytes = segment_mb.unwrap_or(self.log_options.segment_bytes).min(most);
+        let segment_bytes = segment_mb.unwrap_or(kept.segment_bytes).min(most);
         let timestamps = topic.timestamp.unwrap_or_default();
-        LogOptions { segment_bytes, durability, retention, timestamps, cleanup, ..self.log_options }
+        LogOptions { segment_bytes, durability, retention, timestamps, cleanup, ..kept }
     }
 
     /// Largest payload of a frame, in bytes.
     pub(super) fn max_payload_bytes_of(&self, topic: &TopicOptions) -> u32 {
-        let mb = topic.max_payload_mb.unwrap_or(self.defaults.max_payload_mb);
+        let mb = topic.max_payload_mb.unwrap_or_else(|| self.kept.read().defaults.max_payload_mb);
         u32::try_from(u64::from(mb) * MIB).unwrap_or(u32::MAX)
     }
 
     /// How a topic is kept, in the words of the configuration.
     pub(super) fn effective(&self, topic: &TopicOptions) -> EffectiveSettings {
-        let default = self.defaults;
+        let Kept { defaults: default, .. } = *self.kept.read();
         let reserved = topic.name.is_reserved();
         let kept = |set: Option<u32>, default| if reserved { 0 } else { set.unwrap_or(default) };
         EffectiveSettings {
@@ -336,7 +376,12 @@ impl Opener {
         for partition in ids {
             let name = TopicPartition { topic: topic.name.clone(), partition };
             let dir = partition_dir(&self.data_dir, &name);
-            let log = Log::open(self.env.clone(), &dir, log_options)?;
+            if self.progress.ends() {
+                return Err(OpenError { path: dir, source: io::ErrorKind::Interrupted.into() });
+            }
+            let span = tracing::debug_span!("open_partition", partition = %name);
+            let log = span.in_scope(|| Log::open(self.env.clone(), &dir, log_options))?;
+            self.progress.add();
             logs.push((name, log));
         }
         // Counted, and queued for the flusher, only once all of them are open.

@@ -443,7 +443,8 @@ impl Partition {
     /// Makes everything appended so far durable, on the calling thread and beside the flusher. Blocks for the disk.
     pub(super) fn flush_now(&self) -> Result<(), FlushError> {
         let begun = Instant::now();
-        let result = self.log.flush();
+        let span = tracing::debug_span!("fsync", partition = %self.name);
+        let result = span.in_scope(|| self.log.flush());
         self.shared.metrics.flush_duration.observe(begun.elapsed());
         self.count_flush(result.as_ref().err());
         result

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::broker::Broker;
 use super::partition::Partition;
@@ -34,12 +35,14 @@ impl Broker {
     /// Deletes segments that are too old or too much, forgets offsets of idle groups, and writes the broker's time down. What
     /// cannot be deleted is logged, and tried again by the next pass. Waits for the disk: not for a reactor.
     pub fn retain(&self) -> Deleted {
+        let _in_span = tracing::debug_span!("retention").entered();
         let partitions = self.partitions();
         let mut total = Deleted::default();
         for partition in &partitions {
             add(&mut total, partition, partition.retain());
         }
-        if let Some(limit) = self.retention.total_bytes {
+        let limit = self.retention.total_bytes.load(Ordering::Relaxed);
+        if limit > 0 {
             for (partition, count) in beyond(limit, &partitions) {
                 add(&mut total, partition, partition.delete_oldest(count));
             }
@@ -62,8 +65,8 @@ impl Broker {
 /// What the broker holds to.
 #[derive(Debug)]
 pub(super) struct Limits {
-    /// What all partitions may take together.
-    pub(super) total_bytes: Option<u64>,
+    /// What all partitions may take together; 0 is no limit.
+    pub(super) total_bytes: AtomicU64,
     /// The broker's time.
     pub(super) time: Arc<GradualClock>,
     pub(super) time_file: PathBuf,

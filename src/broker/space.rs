@@ -1,7 +1,7 @@
 //! Disk space that is kept for what must go on when records cannot.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::metrics::Metrics;
 use crate::model::limits::MIB;
@@ -14,7 +14,7 @@ use crate::storage::Disk;
 #[derive(Debug)]
 pub(super) struct Space {
     /// With less than this, in bytes, no record is appended; 0 if that is switched off.
-    min_bytes: u64,
+    min_bytes: AtomicU64,
     low: AtomicBool,
     /// The file system could not be asked: said once.
     unknown: AtomicBool,
@@ -22,7 +22,7 @@ pub(super) struct Space {
 
 impl Space {
     pub(super) fn new(min_free_mb: u32) -> Self {
-        let min_bytes = u64::from(min_free_mb) * MIB;
+        let min_bytes = AtomicU64::new(u64::from(min_free_mb) * MIB);
         Self { min_bytes, low: AtomicBool::new(false), unknown: AtomicBool::new(false) }
     }
 
@@ -31,7 +31,12 @@ impl Space {
     }
 
     pub(super) fn min_bytes(&self) -> u64 {
-        self.min_bytes
+        self.min_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Holds from the next look on.
+    pub(super) fn set_min(&self, min_free_mb: u32) {
+        self.min_bytes.store(u64::from(min_free_mb) * MIB, Ordering::Relaxed);
     }
 
     /// Asks the file system of `path`. What it does not say stays as it was.
@@ -46,7 +51,7 @@ impl Space {
             }
         };
         self.unknown.store(false, Ordering::Relaxed);
-        let low = free < self.min_bytes;
+        let low = free < self.min_bytes();
         metrics.disk_free_bytes.set(i64::try_from(free).unwrap_or(i64::MAX));
         metrics.disk_space_low.set(low.into());
         self.low.store(low, Ordering::Relaxed);

@@ -81,9 +81,9 @@ impl Broker {
         // What is left of a deleted topic of this name must not become the new one's.
         self.finish_deletion(&name, created)
             .map_err(|why| PartitionError::Unfinished { topic: name.clone(), why })?;
-        let partitions = options.partitions.or(Some(self.options.default_partitions));
+        let partitions = options.partitions.or(Some(self.options().default_partitions));
         let entry = TopicOptions { partitions, ..options };
-        let topic = self.opener.create_topic(&self.options, entry, created)?;
+        let topic = self.opener.create_topic(&self.options(), entry, created)?;
         self.topics.write().insert(name, topic);
         Ok(())
     }
@@ -101,22 +101,37 @@ impl Broker {
             return Err(TopicError::Closed);
         }
         let before = self.alterable(name)?;
-        let from = before.partitions.unwrap_or(0);
-        let until = change.partitions.unwrap_or(from);
         let mut after = change.applied_to(&before);
-        after.partitions = Some(until);
-        check(&after)?;
+        after.partitions = change.partitions.or(before.partitions);
+        self.change(before, &after, &mut created)?;
+        self.describe_topic(name)
+    }
+
+    /// Keeps a topic as `after` says, and no longer as `before`.
+    pub(super) fn change(
+        &self,
+        before: TopicOptions,
+        after: &TopicOptions,
+        created: &mut Created,
+    ) -> Result<(), TopicError> {
+        if before == *after {
+            return self.alter_partitions(&after.name, after);
+        }
+        let name = &after.name;
+        let from = before.partitions.unwrap_or(0);
+        let until = after.partitions.unwrap_or(from);
+        check(after)?;
         if until < from {
             let (topic, there, wanted) = (name.clone(), from, until);
             return Err(TopicError::FewerPartitions { topic, there, wanted });
         }
-        self.check_durability(name, &before, &after)?;
+        self.check_durability(name, &before, after)?;
         let of_creation =
             |there, error| TopicError::of_creation(name, there, PartitionError::from(error));
         if until > from {
             let there = created.partitions;
             self.opener
-                .check_room(&self.options, name, &(from..until), &created)
+                .check_room(&self.options(), name, &(from..until), created)
                 .map_err(|error| TopicError::of_creation(name, there, error))?;
         }
         // Before anything is done: what is missing of it is done by the next start.
@@ -125,17 +140,16 @@ impl Broker {
             created.file.note(before);
             return Err(TopicError::Storage { topic: name.clone(), source });
         }
-        let altered = self.alter_partitions(name, &after);
+        let altered = self.alter_partitions(name, after);
         if until > from {
-            let opened = self.opener.create(&after, from..until, &mut created);
+            let opened = self.opener.create(after, from..until, created);
             let opened = opened.map_err(|error| of_creation(created.partitions, error))?;
             if let Some(topic) = self.topics.write().get_mut(name) {
                 topic.partitions.extend(opened);
             }
         }
-        tracing::info!(topic = %name, ?change, "topic altered");
-        altered?;
-        self.describe_topic(name)
+        tracing::info!(topic = %name, settings = ?after, "topic altered");
+        altered
     }
 
     /// The settings of a topic that can be altered.
@@ -179,7 +193,11 @@ impl Broker {
     }
 
     /// Keeps the partitions there are as the options say; all of them, and then says what went wrong first.
-    fn alter_partitions(&self, name: &TopicName, options: &TopicOptions) -> Result<(), TopicError> {
+    pub(super) fn alter_partitions(
+        &self,
+        name: &TopicName,
+        options: &TopicOptions,
+    ) -> Result<(), TopicError> {
         if let Some(topic) = self.topics.write().get_mut(name) {
             topic.options = options.clone();
         }

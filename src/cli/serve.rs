@@ -9,9 +9,11 @@ use super::args::ServeArgs;
 use super::failure::{Failure, causes};
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
-    let loaded = load(args)?;
+    let sources = Sources::of_process(args.config.clone(), flags(args)?);
+    let load = || Config::load(&sources);
+    let loaded = load().map_err(|error| Failure::Usage(error.to_string()))?;
     // The server starts the log, so it is the one to tell the warnings.
-    server::run(loaded).map_err(|error| Failure::Runtime(causes(&error)))
+    server::run(loaded, &load).map_err(|error| Failure::Runtime(causes(&error)))
 }
 
 /// The configuration that these arguments, the environment and the files make.

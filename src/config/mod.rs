@@ -4,9 +4,12 @@
 //! layer that set it, so that an error and `hermitmq config show` can say where it came from.
 //!
 //! Reading order: [`Sources`] says what to read, `layer` reads it, `keys` is what the types do not say about the keys,
-//! `check` (and `topics`, for the declared ones) finds everything that is wrong at once, [`Loaded`] is the result.
+//! `check` (and `topics`, for the declared ones) finds everything that is wrong at once, `derived` puts in what the
+//! [`Container`] decides, [`Loaded`] is the result.
 
 mod check;
+mod container;
+mod derived;
 mod error;
 mod keys;
 mod layer;
@@ -23,6 +26,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{admin, broker, net, storage, telemetry};
 
+pub use container::{Container, Cpus, Memory};
 pub use error::{ConfigError, Problem};
 pub use sources::{Flag, Sources};
 
@@ -60,7 +64,7 @@ pub struct Setting {
     pub key: String,
     /// Its value, as it would stand in a file.
     pub value: String,
-    /// What set it: `default`, a file, an environment variable or a flag.
+    /// What set it: `default`, what of the container decides it, a file, an environment variable or a flag.
     pub layer: String,
 }
 
@@ -71,7 +75,8 @@ pub struct Loaded {
     pub config: Config,
     /// What the operator should know although it does not stop the start, one sentence each.
     pub warnings: Vec<String>,
-    /// For each dotted key the layer that set it: `default`, a file, an environment variable or a flag.
+    /// For each dotted key the layer that set it: `default`, what of the container decides it, a file, an environment
+    /// variable or a flag.
     pub sources: BTreeMap<String, String>,
     /// The file that was read, if any.
     pub file: Option<PathBuf>,
@@ -96,7 +101,10 @@ impl Config {
             return Err(ConfigError::new(problems));
         }
         let config = Figment::from(Layer::named(layer::DEFAULT, checked.values)).extract()?;
-        Ok(Loaded { config, warnings: checked.warnings, sources: checked.layers, file: path })
+        let mut loaded =
+            Loaded { config, warnings: checked.warnings, sources: checked.layers, file: path };
+        loaded.derive(&sources.container);
+        Ok(loaded)
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use super::Problem;
 use super::layer::{self, Layer};
+use super::{Container, Problem};
 
 /// Where a configuration file is looked for when none is named; the first that exists is read.
 const SEARCH: &[&str] = &["./hermitmq.toml", "./hermitmq.json", "/etc/hermitmq/hermitmq.toml"];
@@ -30,13 +30,16 @@ pub struct Sources {
     pub env: Vec<(OsString, OsString)>,
     /// Dotted key to the flag that sets it.
     pub flags: BTreeMap<String, Flag>,
+    /// What the process may use.
+    pub container: Container,
 }
 
 impl Sources {
-    /// What a running program reads: its environment, and the named file or one of the usual places.
+    /// What a running program reads: its environment, the named file or one of the usual places, and its control groups.
     pub fn of_process(file: Option<PathBuf>, flags: BTreeMap<String, Flag>) -> Self {
         let search = SEARCH.iter().map(PathBuf::from).collect();
-        Self { file, search, env: std::env::vars_os().collect(), flags }
+        let (env, container) = (std::env::vars_os().collect(), Container::of_process());
+        Self { file, search, env, flags, container }
     }
 
     /// The file, if one is named or found. A problem with it is added to `problems`.

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use figment::providers::{Format as _, Toml};
 use figment::value::{Dict, Value};
 
-use super::{Config, ConfigError, Flag, Loaded, Sources, defaults, flatten};
+use super::{
+    Config, ConfigError, Container, Cpus, Flag, Loaded, Memory, Sources, defaults, flatten,
+};
 use crate::telemetry::{LogFormat, Traces};
 
 /// The file that the Go original ships, in its values.
@@ -278,6 +280,37 @@ fn every_range_is_of_a_key_that_exists_and_holds_its_default() {
         .map(|(key, _)| key);
     let ranged = numbers.filter(|key| super::keys::range(key).is_some()).count();
     assert_eq!(ranged, 29, "each whole-number key has its range");
+}
+
+#[test]
+fn the_container_decides_what_is_left_to_it() {
+    let container = |memory: u64| Container {
+        cpus: Some(Cpus { count: 3, source: "cpu quota 2.5 of cgroup v2".to_owned() }),
+        memory: Some(Memory { bytes: memory, source: "memory limit".to_owned() }),
+    };
+    let of = |memory, variables: &[(&str, &str)]| {
+        let sources =
+            Sources { env: env(variables), container: container(memory), ..Sources::default() };
+        let loaded = Config::load(&sources).unwrap();
+        let config = &loaded.config;
+        let values = (config.server.reactors, config.security.receive_memory_mb);
+        (values, loaded.show().unwrap())
+    };
+    let (values, show) = of(512 << 20, &[]);
+    assert_eq!(values, (3, 128));
+    assert!(show.contains("server.reactors = 3  # cpu quota 2.5 of cgroup v2\n"), "{show}");
+    assert!(
+        show.contains("security.receive_memory_mb = 128  # a quarter of memory limit\n"),
+        "{show}"
+    );
+    let (values, show) = of(1 << 20, &[("HERMITMQ_SERVER__REACTORS", "0")]);
+    assert_eq!(values, (3, 1), "never nothing");
+    assert!(show.contains("server.reactors = 3  # cpu quota"), "{show}");
+    let (values, show) = of(64 << 30, &[("HERMITMQ_SERVER__REACTORS", "5")]);
+    assert_eq!(values, (5, 256), "no more than without a limit");
+    assert!(show.contains("receive_memory_mb = 256  # default\n"), "{show}");
+    let set = [("HERMITMQ_SECURITY__RECEIVE_MEMORY_MB", "300")];
+    assert_eq!(of(64 << 20, &set).0, (3, 300), "what is set holds");
 }
 
 const TOPICS: &str = "[storage]\ndurability = 'always'\n[topics]\ndefault_partitions = 2\n\

@@ -1,8 +1,11 @@
 //! From a handshake to a partition: what a connection asked for, found or created.
 
+use std::net::SocketAddr;
 use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
+
+use tracing::Span;
 
 use super::connection::Asked;
 use super::status::{self, Refusal};
@@ -10,6 +13,7 @@ use crate::broker::{Broker, Cursor, LocateError, Member, OffsetKey, Partition, P
 use crate::model::{GroupName, Offset, PartitionId, TopicName, TopicPartition};
 use crate::protocol::Request;
 use crate::protocol::v1_1::{Durability, Fallback, Handshake, NO_COMMIT, Role, Start};
+use crate::telemetry;
 
 /// What was asked for.
 #[derive(Debug)]
@@ -94,6 +98,23 @@ impl Target {
 pub(super) type Opened = Result<(Target, u64), Refusal>;
 
 impl Asked {
+    /// The span of the connection, from here to its end; in the trace that the peer names, if it names one.
+    pub(super) fn span(&self, peer: SocketAddr) -> Span {
+        let role = match self {
+            _ if self.produces() => "producer",
+            _ if self.consumes() => "consumer",
+            _ => "committer",
+        };
+        let partition = format_args!("{}/{}", self.topic(), self.partition());
+        let span = tracing::info_span!("connection", role, %peer, %partition);
+        if let Self::V1_1(handshake) = self
+            && let Some(traceparent) = handshake.client.traceparent
+        {
+            telemetry::join(&span, &traceparent.to_string());
+        }
+        span
+    }
+
     fn topic(&self) -> &TopicName {
         match self {
             Self::V1_0(request) => request.topic(),

@@ -7,10 +7,14 @@ mod adapters;
 mod cleanup;
 mod compaction;
 pub mod data_dir;
+mod notify;
+mod opening;
 mod pace;
+mod reload;
 mod scrub;
 mod signals;
 mod watch;
+mod watchdog;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
@@ -19,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::admin::{self, About, Admin, BindError};
-use crate::broker::{Broker, BrokerError, CloseError, Parts};
+use crate::broker::{Broker, BrokerError, CloseError, OpenProgress, Parts};
 use crate::config::{Config, ConfigError, Loaded};
 use crate::metrics::Metrics;
 use crate::net::{self, DataPlane, ListenError, Listener};
@@ -29,8 +33,12 @@ use crate::telemetry::{self, TelemetryError};
 use adapters::{Connections, LogLevel, Pulse};
 use cleanup::Cleanup;
 use compaction::Compaction;
+use notify::Notify;
+use opening::Opening;
 use scrub::Scrub;
+use signals::{Signals, Wish};
 use watch::Watch;
+use watchdog::Watchdog;
 
 /// Why a broker did not start.
 #[derive(Debug, thiserror::Error)]
@@ -89,11 +97,15 @@ pub struct Server {
     _lock: DirLock,
 }
 
-/// What the admin listener tells of the process around the broker.
+/// Reads the configuration again, from where it came from.
+pub type Reread<'a> = &'a dyn Fn() -> Result<Loaded, ConfigError>;
+
+/// What the process around the broker has, for the admin listener and while it opens.
 #[derive(Debug, Default)]
 struct Around {
     settings: Vec<admin::Setting>,
     log_level: Option<Arc<dyn admin::LogLevel>>,
+    progress: Arc<OpenProgress>,
 }
 
 impl Server {
@@ -114,13 +126,14 @@ impl Server {
             log_level: around.log_level,
             metrics_max_series: config.admin.metrics_max_series,
             metrics: Arc::clone(&metrics),
+            progress: Arc::clone(&around.progress),
         });
         // Answers at once: a recovery that takes long is not taken for a process that hangs.
         let admin = start_admin(&config.admin, &state)?;
         // Each partition takes two descriptors, each connection one.
         let open_files = net::raise_descriptor_limit();
         tracing::debug!(open_files, "limit of open files");
-        let broker = Arc::new(recover(config, metrics)?);
+        let broker = Arc::new(recover(config, metrics, around.progress)?);
         let watch = Watch::start(Arc::clone(&broker)).map_err(StartError::Thread)?;
         let scrub =
             Scrub::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
@@ -199,7 +212,11 @@ fn start_admin(
     Admin::start(listener, Arc::clone(state)).map(Some).map_err(StartError::Thread)
 }
 
-fn recover(config: &Config, metrics: Arc<Metrics>) -> Result<Broker, BrokerError> {
+fn recover(
+    config: &Config,
+    metrics: Arc<Metrics>,
+    progress: Arc<OpenProgress>,
+) -> Result<Broker, BrokerError> {
     let data_dir = config.storage.data_dir.display().to_string();
     let _span = tracing::info_span!("recovery", data_dir).entered();
     let began = Instant::now();
@@ -213,6 +230,7 @@ fn recover(config: &Config, metrics: Arc<Metrics>) -> Result<Broker, BrokerError
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),
         metrics,
+        progress,
     })?;
     tracing::info!(
         data_dir,
@@ -224,34 +242,71 @@ fn recover(config: &Config, metrics: Arc<Metrics>) -> Result<Broker, BrokerError
     Ok(broker)
 }
 
-/// Runs a broker until SIGTERM or SIGINT. A second signal ends the process at once, with exit code 1.
-pub fn run(loaded: Loaded) -> Result<(), RunError> {
+/// Runs a broker until SIGTERM or SIGINT. A second signal ends the process at once, with exit code 1. At SIGHUP it reads its
+/// configuration again.
+pub fn run(mut loaded: Loaded, reread: Reread<'_>) -> Result<(), RunError> {
     let settings = loaded.settings()?.into_iter().map(adapters::setting).collect();
-    let Loaded { config, warnings, file, .. } = loaded;
-    let (_telemetry, level) = telemetry::init(&config.telemetry)?;
+    let (_telemetry, level) = telemetry::init(&loaded.config.telemetry)?;
+    let (progress, notify) = (Arc::<OpenProgress>::default(), Arc::new(Notify::of_process()));
     // From here on a signal is not lost, however long recovery takes.
-    let signals = signals::Signals::listen().map_err(RunError::Signals)?;
-    tracing::info!(
-        version = env!("CARGO_PKG_VERSION"),
-        pid = std::process::id(),
-        config = file.map(|path| path.display().to_string()),
-        "HermitMQ starts"
-    );
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
-    let around = Around { settings, log_level: Some(Arc::new(LogLevel(level))) };
-    let server = Server::start_within(&config, around)?;
+    let signals = Signals::listen(Arc::clone(&progress)).map_err(RunError::Signals)?;
+    tell_start(&loaded);
+    let log_level: Arc<dyn admin::LogLevel> = Arc::new(LogLevel(level.clone()));
+    let around = Around { settings, log_level: Some(log_level), progress: Arc::clone(&progress) };
+    let opening =
+        Opening::start(Arc::clone(&progress), Arc::clone(&notify)).map_err(StartError::Thread)?;
+    let started = Server::start_within(&loaded.config, around);
+    drop(opening);
+    let mut server = match started {
+        Err(StartError::Broker(_)) if progress.is_stopped() => {
+            tracing::info!("ended while the log was being recovered; the next start begins anew");
+            return Ok(());
+        }
+        started => started?,
+    };
+    let watchdog = Watchdog::start(&notify, server.plane.pulse()).map_err(StartError::Thread)?;
     tracing::info!(addr = %server.addr(), reactors = server.plane.reactors(), "listening");
+    let serving = format!("serving on {}", server.addr());
+    notify.ready(&serving);
     greet(server.addr(), server.admin_addr());
-    let signal = signals.wait();
-    tracing::info!(signal, drain_delay_ms = config.server.drain_delay_ms, "shutting down");
+    let signal = loop {
+        match signals.wait() {
+            Wish::Stop(signal) => break signal,
+            Wish::Reload => {
+                notify.reloading();
+                reload::reload(&mut server, &mut loaded, &level, reread);
+                notify.ready(&serving);
+            }
+        }
+    };
+    let drain_delay_ms = loaded.config.server.drain_delay_ms;
+    tracing::info!(signal, drain_delay_ms, "shutting down");
     server.state.set_stopping();
+    notify.stopping("answering what was received, then flushing");
+    if let Some(watchdog) = &watchdog {
+        watchdog.set_stopping();
+    }
     // Whoever sends connections here has so long to see that no more are wanted.
-    thread::sleep(Duration::from_millis(config.server.drain_delay_ms.into()));
+    thread::sleep(Duration::from_millis(drain_delay_ms.into()));
     server.stop()?;
     tracing::info!("stopped; everything accepted is on disk");
     Ok(())
+}
+
+/// What this is and what it goes by.
+fn tell_start(loaded: &Loaded) {
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        pid = std::process::id(),
+        config = loaded.file.as_ref().map(|path| path.display().to_string()),
+        "HermitMQ starts"
+    );
+    for (key, value, source) in loaded.decided() {
+        tracing::info!(key, value, source, "how much of the machine is used");
+    }
+    for warning in &loaded.warnings {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// On a terminal, says what to type next.

@@ -1,38 +1,57 @@
-//! SIGTERM and SIGINT.
+//! SIGTERM and SIGINT end the broker, SIGHUP has it read its configuration again.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator;
 
-/// Signals that ask for the end, from when it was made.
+use crate::broker::OpenProgress;
+
+/// What the process is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// To end, by the signal of this name.
+    Stop(&'static str),
+    /// To read its configuration again.
+    Reload,
+}
+
+/// Signals, from when it was made.
 #[derive(Debug)]
 pub(super) struct Signals {
-    first: Receiver<&'static str>,
+    wishes: Receiver<Wish>,
 }
 
 impl Signals {
-    /// Begins to listen. The second signal ends the process with exit code 1, whatever the first one has started.
-    pub(super) fn listen() -> io::Result<Self> {
-        let mut signals = iterator::Signals::new([SIGTERM, SIGINT])?;
-        let (tell, first) = channel();
+    /// Begins to listen. The first signal to stop also ends an opening that is under way; the second one ends the process with
+    /// exit code 1, whatever the first one has started.
+    pub(super) fn listen(opening: Arc<OpenProgress>) -> io::Result<Self> {
+        let mut signals = iterator::Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+        let (tell, wishes) = channel();
         thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            for (count, signal) in signals.forever().enumerate() {
-                if count > 0 {
+            let mut stopping = false;
+            for signal in signals.forever() {
+                if signal == SIGHUP {
+                    let _ = tell.send(Wish::Reload);
+                    continue;
+                }
+                if std::mem::replace(&mut stopping, true) {
                     tracing::error!(signal = name(signal), "second signal: ending at once");
                     std::process::exit(1);
                 }
-                let _ = tell.send(name(signal));
+                opening.stop();
+                let _ = tell.send(Wish::Stop(name(signal)));
             }
         })?;
-        Ok(Self { first })
+        Ok(Self { wishes })
     }
 
-    /// Waits for the first signal; returns its name.
-    pub(super) fn wait(&self) -> &'static str {
-        self.first.recv().unwrap_or("none")
+    /// Waits for the next signal.
+    pub(super) fn wait(&self) -> Wish {
+        self.wishes.recv().unwrap_or(Wish::Stop("none"))
     }
 }
 

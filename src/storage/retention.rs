@@ -149,7 +149,7 @@ impl Log {
             if !segment.is_replaced() {
                 deleted.segments += 1;
                 deleted.bytes += segment.end();
-                tracing::info!(
+                tracing::debug!(
                     segment = %segment.path(segment::WAL).display(), bytes = segment.end(), "segment deleted"
                 );
             }

@@ -5,15 +5,20 @@
 mod level;
 mod logs;
 mod options;
+mod otlp;
+mod repeats;
+mod resource;
 mod traces;
 
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry};
 
+use repeats::Repeats;
+
 pub use level::{Level, LevelError};
 pub use options::{LogFormat, Options, Traces};
-pub use traces::Guard;
+pub use traces::{Guard, join};
 
 /// Why logging could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -21,6 +26,9 @@ pub enum TelemetryError {
     /// The filter is not a level or a list of directives.
     #[error("telemetry.log_level: {0}")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// Spans cannot be delivered as the environment asks.
+    #[error("telemetry.traces = \"otlp\": {0}")]
+    Otlp(String),
     /// The process already has a subscriber.
     #[error("logging was started already: {0}")]
     Started(#[from] TryInitError),
@@ -33,16 +41,17 @@ pub enum TelemetryError {
 pub fn init(options: &Options) -> Result<(Guard, Level), TelemetryError> {
     let (filter, level) = level::filter(EnvFilter::try_new(&options.log_level)?);
     let format = options.log_format;
-    match traces::provider(options) {
+    match traces::provider(options)? {
         None => {
             // One filter for everything: what it drops is never built.
-            Registry::default().with(filter).with(logs::layer(format)).try_init()?;
+            let logs = logs::layer(format, false);
+            Registry::default().with(filter).with(logs).with(Repeats::default()).try_init()?;
             Ok((Guard::idle(), level))
         }
         Some(provider) => {
             let traces = traces::layer(&provider);
-            let logs = logs::layer::<Registry>(format).with_filter(filter);
-            Registry::default().with(logs).with(traces).try_init()?;
+            let logs = logs::layer::<Registry>(format, true).with_filter(filter);
+            Registry::default().with(logs).with(traces).with(Repeats::default()).try_init()?;
             Ok((Guard::of(provider), level))
         }
     }

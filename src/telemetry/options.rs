@@ -51,6 +51,8 @@ pub enum Traces {
     Off,
     /// To standard output as text, to look at while developing.
     Stdout,
+    /// To a collector, by OTLP over HTTP. `OTEL_*` variables say where it is.
+    Otlp,
 }
 
 fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {

@@ -23,7 +23,7 @@ impl Write for Sink {
 fn logged(json: bool, ansi: bool) -> String {
     let sink = Sink::default();
     let writer = sink.clone();
-    let layer = logs::layer_to(json, ansi, move || writer.clone());
+    let layer = logs::layer_to(json, ansi, false, move || writer.clone());
     tracing::subscriber::with_default(Registry::default().with(layer), || {
         let _span = tracing::info_span!("outer", id = 7).entered();
         tracing::warn!(topic = "orders", offset = 5, "a torn tail was cut");
@@ -53,6 +53,24 @@ fn text_has_colours_only_when_asked() {
 }
 
 #[test]
+fn a_flood_of_one_line_is_held_back_and_no_other() {
+    let sink = Sink::default();
+    let writer = sink.clone();
+    let layer = logs::layer_to(true, false, false, move || writer.clone());
+    let subscriber = Registry::default().with(layer).with(super::Repeats::default());
+    tracing::subscriber::with_default(subscriber, || {
+        for number in 0..1000 {
+            tracing::warn!(number, "again");
+            tracing::debug!(number, "looked for");
+        }
+        tracing::warn!("something else");
+    });
+    let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+    let count = |message: &str| text.lines().filter(|line| line.contains(message)).count();
+    assert_eq!((count("\"again\""), count("looked for"), count("something else")), (100, 1000, 1));
+}
+
+#[test]
 fn auto_is_text_on_a_terminal_only() {
     assert!(logs::is_json(LogFormat::Auto, false));
     assert!(!logs::is_json(LogFormat::Auto, true));
@@ -62,9 +80,9 @@ fn auto_is_text_on_a_terminal_only() {
 
 #[test]
 fn traces_exist_only_when_on() {
-    assert!(traces::provider(&Options::default()).is_none());
+    assert!(traces::provider(&Options::default()).unwrap().is_none());
     let on = Options { traces: Traces::Stdout, ..Options::default() };
-    let provider = traces::provider(&on).unwrap();
+    let provider = traces::provider(&on).unwrap().unwrap();
     let subscriber = Registry::default().with(traces::layer(&provider));
     tracing::subscriber::with_default(subscriber, || {
         tracing::info_span!("request").in_scope(|| tracing::info!("inside"));

@@ -1,20 +1,27 @@
 //! Traces: spans of this program, handed to OpenTelemetry.
 
+use std::env;
 use std::io::Write as _;
+use std::time::Duration;
 
-use opentelemetry::KeyValue;
-use opentelemetry::trace::TracerProvider as _;
-use opentelemetry_sdk::Resource;
+use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
+use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
+use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider};
-use tracing::{Level, Subscriber};
+use tracing::{Level, Span, Subscriber};
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
-use super::{Options, Traces};
+use super::resource::resource;
+use super::{Options, TelemetryError, Traces, otlp};
 
 /// The name of this program to a tracing system, and the prefix of the targets of its spans.
-const SERVICE: &str = "hermitmq";
+pub(super) const SERVICE: &str = "hermitmq";
+
+/// Longest time that the end of the process waits for the last spans to be delivered.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Keeps traces going; dropping it delivers what was not delivered yet.
 #[derive(Debug)]
@@ -38,7 +45,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         let Some(provider) = self.provider.take() else { return };
-        if let Err(error) = provider.shutdown() {
+        if let Err(error) = provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
             // There is nobody left to report a failure of this line to.
             let _ = writeln!(std::io::stderr(), "hermitmq: traces were lost at the end: {error}");
         }
@@ -46,20 +53,27 @@ impl Drop for Guard {
 }
 
 /// What collects and delivers spans; none if traces are off.
-pub(super) fn provider(options: &Options) -> Option<SdkTracerProvider> {
-    let sampler = Sampler::TraceIdRatioBased(options.trace_sample_ratio);
-    let builder = SdkTracerProvider::builder()
-        .with_sampler(Sampler::ParentBased(Box::new(sampler)))
-        .with_resource(resource());
+pub(super) fn provider(options: &Options) -> Result<Option<SdkTracerProvider>, TelemetryError> {
+    let is =
+        |name: &str, what: &str| env::var(name).is_ok_and(|value| value.eq_ignore_ascii_case(what));
+    if is("OTEL_SDK_DISABLED", "true") {
+        return Ok(None);
+    }
+    let mut builder = SdkTracerProvider::builder().with_resource(resource());
+    if env::var_os("OTEL_TRACES_SAMPLER").is_none_or(|value| value.is_empty()) {
+        let sampler = Sampler::TraceIdRatioBased(options.trace_sample_ratio);
+        builder = builder.with_sampler(Sampler::ParentBased(Box::new(sampler)));
+    }
     // The one place that knows the exporters.
     let builder = match options.traces {
-        Traces::Off => return None,
+        Traces::Off => return Ok(None),
+        Traces::Otlp => builder.with_batch_exporter(otlp::exporter()?),
         // In batches, from a thread of its own: a span never waits for its delivery.
         Traces::Stdout => {
             builder.with_batch_exporter(opentelemetry_stdout::SpanExporter::default())
         }
     };
-    Some(builder.build())
+    Ok(Some(builder.build()))
 }
 
 /// What turns spans of `tracing` into spans of `provider`: those of this program, whatever the log filter says.
@@ -68,12 +82,34 @@ where
     S: Subscriber + for<'a> LookupSpan<'a> + Send + Sync,
 {
     let ours = Targets::new().with_target(SERVICE, Level::DEBUG);
-    tracing_opentelemetry::layer().with_tracer(provider.tracer(SERVICE)).with_filter(ours).boxed()
+    tracing_opentelemetry::layer()
+        .with_tracer(provider.tracer(SERVICE))
+        // Where in the source a span begins, on which thread, and how long it was idle: on none of the attributes that cost.
+        .with_location(false)
+        .with_threads(false)
+        .with_tracked_inactivity(false)
+        .with_filter(ours)
+        .boxed()
 }
 
-fn resource() -> Resource {
-    Resource::builder()
-        .with_service_name(SERVICE)
-        .with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
-        .build()
+/// Has a span join the trace that a W3C `traceparent` names. Before anything happens in it; what is not valid is passed over.
+pub fn join(span: &Span, traceparent: &str) {
+    let context = TraceContextPropagator::new().extract(&Traceparent(traceparent));
+    if context.span().span_context().is_valid() {
+        // Without traces nobody joins.
+        let _ = span.set_parent(context);
+    }
+}
+
+/// One header.
+struct Traceparent<'a>(&'a str);
+
+impl Extractor for Traceparent<'_> {
+    fn get(&self, key: &str) -> Option<&str> {
+        (key == "traceparent").then_some(self.0)
+    }
+
+    fn keys(&self) -> Vec<&str> {
+        vec!["traceparent"]
+    }
 }

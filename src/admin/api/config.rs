@@ -15,5 +15,5 @@ pub(super) struct Settings {
 
 /// `GET /config`
 pub(super) async fn get(extract::State(state): extract::State<Arc<State>>) -> Json<Settings> {
-    Json(Settings { settings: state.about.settings.clone() })
+    Json(Settings { settings: state.settings() })
 }

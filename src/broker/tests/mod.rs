@@ -12,6 +12,7 @@ mod expiry;
 mod flushing;
 mod groups;
 mod model;
+mod reconfiguring;
 mod retention;
 mod slow_disk;
 mod space;
@@ -55,6 +56,7 @@ fn parts(disk: Arc<dyn Disk>) -> Parts {
         disk,
         clock: Arc::new(ManualClock::new(7)),
         metrics: Arc::new(Metrics::default()),
+        progress: Arc::default(),
     }
 }
 

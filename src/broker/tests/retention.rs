@@ -1,5 +1,7 @@
 //! What the broker deletes, whatever the clock says.
 
+use parking_lot::Mutex;
+
 use super::*;
 use crate::model::limits::MIB;
 use crate::storage::Clock;
@@ -159,4 +161,29 @@ fn all_partitions_together_take_no_more_than_they_may() {
     assert_eq!((world.start("a"), world.start("b"), world.start("c")), (2, 2, 0));
     let deleted = world.broker.metrics().segments_deleted.get();
     assert_eq!(deleted, 4);
+}
+
+/// Names of the spans that begin.
+#[derive(Clone, Default)]
+struct Begun(Arc<Mutex<Vec<&'static str>>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Begun {
+    fn on_new_span(
+        &self,
+        span: &tracing::span::Attributes<'_>,
+        _id: &tracing::span::Id,
+        _context: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        self.0.lock().push(span.metadata().name());
+    }
+}
+
+#[test]
+fn a_pass_is_a_span() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let begun = Begun::default();
+    let subscriber = tracing_subscriber::registry().with(begun.clone());
+    let world = World::new(1, 0, Vec::new());
+    tracing::subscriber::with_default(subscriber, || world.broker.retain());
+    assert!(begun.0.lock().contains(&"retention"), "{:?}", begun.0.lock());
 }

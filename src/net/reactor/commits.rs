@@ -40,6 +40,7 @@ impl Session {
         let Role::Consumer { partition, reading, .. } = &self.role else { return };
         let Some(key) = reading.commit_key() else { return };
         let Some(newest) = all.clone().next_back() else { return };
+        let _in_span = self.span.enter();
         let mut result = broker.commit_within(key.clone(), partition, newest);
         if let Err(error @ CommitError::BeyondEnd { end, .. }) = &result {
             tracing::warn!(group = %key.group, partition = %key.partition, %error, "not committed");

@@ -7,6 +7,8 @@
 
 use std::sync::Arc;
 
+use tracing::{Span, span};
+
 use super::inbox::Key;
 use crate::broker::{AppendError, Appended, Partition};
 use crate::net::connection::acks;
@@ -84,12 +86,31 @@ impl Gather {
         self.records += run.records;
     }
 
-    /// Appends what is there and gives each connection's acks to `answer`, which is told what became of the run. False if
+    /// The span of what is going to be appended: below that of the first connection, with links to those of the others.
+    pub(super) fn span<'a>(&self, of: impl Fn(Key) -> Option<&'a Span>) -> Span {
+        let Some(partition) = &self.partition else { return Span::none() };
+        let mut spans = self.parts.iter().filter_map(|part| of(part.key));
+        let first = spans.next().and_then(Span::id);
+        let span = span_of(first, partition, self.frames, self.records, self.len);
+        if !span.is_disabled() {
+            for other in spans {
+                span.follows_from(other);
+            }
+        }
+        span
+    }
+
+    /// Appends what is there, within `span`, and gives each connection's acks to `answer`, which is told what became of the run. False if
     /// there was nothing.
-    pub(super) fn flush(&mut self, mut answer: impl FnMut(Key, &[u8], &Outcome)) -> bool {
+    pub(super) fn flush(
+        &mut self,
+        span: &Span,
+        mut answer: impl FnMut(Key, &[u8], &Outcome),
+    ) -> bool {
         let Some(partition) = self.partition.take() else { return false };
         let bytes = &mut self.buf[..self.len];
-        let appended = partition.append(&mut Run::joined(bytes, self.frames, self.records));
+        let mut run = Run::joined(bytes, self.frames, self.records);
+        let appended = span.in_scope(|| partition.append(&mut run));
         let outcome = Outcome::of(&partition, &appended);
         let mut rest = &self.buf[..self.len];
         for Part { key, len } in self.parts.drain(..) {
@@ -102,6 +123,17 @@ impl Gather {
         (self.len, self.frames, self.records) = (0, 0, 0);
         true
     }
+}
+
+/// The span of a run that is appended. Costs a look at a flag unless somebody wants it.
+pub(super) fn span_of(
+    parent: Option<span::Id>,
+    partition: &Partition,
+    frames: usize,
+    records: u64,
+    bytes: usize,
+) -> Span {
+    tracing::debug_span!(parent: parent, "append", partition = %partition.name(), frames, records, bytes)
 }
 
 /// What became of a run.

@@ -300,7 +300,13 @@ impl Reactor {
     fn flush_gathered(&mut self) {
         let Self { sessions, cx, failed, again, .. } = self;
         let Context { gather, wake, spares, now, appended_at, .. } = cx;
-        let appended = gather.flush(|key, acks, outcome| {
+        let span = gather.span(|key| {
+            sessions
+                .get(key.slot())
+                .filter(|session| session.key == key)
+                .map(|session| &session.span)
+        });
+        let appended = gather.flush(&span, |key, acks, outcome| {
             let session = sessions.get_mut(key.slot()).filter(|s| s.key == key);
             let Some(session) = session else { return };
             if session.acknowledge(acks, outcome, wake, spares).is_err() {

@@ -189,7 +189,9 @@ impl Session {
             return Some(Verdict::Close(None));
         };
         self.progress += STALL_BYTES;
-        let appended = partition.append(&mut run);
+        let span =
+            super::gather::span_of(self.span.id(), partition, 1, run.records(), run.bytes().len());
+        let appended = span.in_scope(|| partition.append(&mut run));
         cx.appended_at = Some(cx.now);
         let outcome = Outcome::of(partition, &appended);
         let mut answer = Vec::with_capacity(ACK_LEN);
@@ -230,7 +232,8 @@ impl Session {
                 }
                 Action::Open(asked) => opening = Some(asked),
                 Action::Commit(commits) => {
-                    let answered = super::commits::answer(&self.role, commits, &cx.broker);
+                    let answer = || super::commits::answer(&self.role, commits, &cx.broker);
+                    let answered = self.span.in_scope(answer);
                     self.pending.extend_from_slice(&input[consumed..]);
                     self.pending_new = !self.pending.is_empty();
                     return self.answer(&answered).err();
@@ -285,15 +288,17 @@ impl Session {
             self.refuse(status::of_stopping());
             return Some(Verdict::Again);
         }
+        self.span = asked.span(self.peer);
         if let Asked::V1_1(handshake) = &asked
             && (handshake.client.name.is_some() || handshake.client.software.is_some())
         {
             self.client = Some(Box::new(handshake.client.clone()));
         }
-        if let Some(result) = open_now(&cx.broker, &asked) {
+        if let Some(result) = self.span.in_scope(|| open_now(&cx.broker, &asked)) {
             return Some(self.opened(result, cx));
         }
-        let job = Job { work: Work::Open(asked), key: self.key, inbox: Arc::clone(&cx.inbox) };
+        let work = Work::Open(asked, self.span.clone());
+        let job = Job { work, key: self.key, inbox: Arc::clone(&cx.inbox) };
         if cx.jobs.send(job).is_err() {
             self.refuse(status::of_lost_worker());
             return Some(Verdict::Again);

@@ -300,6 +300,7 @@ impl Session {
             }
         }
         self.pending_new = !self.pending.is_empty();
+        self.span.in_scope(|| tracing::debug!("opened"));
         let verdict = self.begin(target, cx);
         cx.metrics.begun(self.role.counted());
         verdict
@@ -311,20 +312,18 @@ impl Session {
                 self.flushed = flushed;
                 self.connection.limit_payload(partition.max_payload_bytes());
                 self.connection.opened(Opened::Producer);
-                self.span = self.span_of("producer", &partition);
                 let home = partition.ordinal() % cx.reactors;
                 self.role = Role::Producer(partition);
                 if home == cx.reactor { Verdict::Again } else { Verdict::Move(home) }
             }
             Target::Consumer(partition, cursor, reading) => {
                 self.connection.opened(Opened::Consumer);
-                self.span = self.span_of("consumer", &partition);
+                let span = tracing::debug_span!(parent: &self.span, "fetch_start", partition = %partition.name());
                 self.role = Role::Consumer { partition, cursor, parked: false, reading };
-                self.begin_consuming(cx)
+                span.in_scope(|| self.begin_consuming(cx))
             }
             Target::Committer(partition, key) => {
                 self.connection.opened(Opened::Committer);
-                self.span = self.span_of("committer", &partition);
                 self.role = Role::Committer(partition, key);
                 Verdict::Again
             }
@@ -337,12 +336,6 @@ impl Session {
                 }
             }
         }
-    }
-
-    fn span_of(&self, role: &'static str, partition: &Partition) -> Span {
-        let span = tracing::info_span!("connection", role, peer = %self.peer, partition = %partition.name());
-        span.in_scope(|| tracing::debug!("opened"));
-        span
     }
 
     /// Whether all answers are out.

@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
+use tracing::Span;
 
 use super::inbox::{Inbox, Key, Message};
 use crate::broker::Broker;
@@ -28,8 +29,8 @@ pub(super) struct Job {
 /// What may wait for a disk.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Act upon a handshake.
-    Open(Asked),
+    /// Act upon a handshake, in the connection's span.
+    Open(Asked, Span),
     /// Read into the page cache what is to be sent.
     Warm(FileSlice),
 }
@@ -67,7 +68,9 @@ fn run(broker: &Broker, jobs: &Mutex<Receiver<Job>>) {
         let job = jobs.lock().recv();
         let Ok(Job { work, key, inbox }) = job else { return };
         inbox.send(match work {
-            Work::Open(asked) => Message::Opened(key, Box::new(open(broker, &asked))),
+            Work::Open(asked, span) => {
+                Message::Opened(key, Box::new(span.in_scope(|| open(broker, &asked))))
+            }
             Work::Warm(slice) => {
                 // What cannot be read is met again, and judged, when it is sent.
                 let _ = slice.warm();

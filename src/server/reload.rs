@@ -1,0 +1,202 @@
+//! SIGHUP: the configuration is read again, and what can change while the broker runs does.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Reread, Server, adapters};
+use crate::broker::Reconfiguration;
+use crate::config::{Config, Loaded};
+use crate::telemetry::Level;
+
+/// Takes one setting over from another configuration.
+type Take = fn(&mut Config, &Config);
+
+/// The settings that change while the broker runs.
+const LIVE: &[(&str, Take)] = &[
+    ("offsets.retention_hours", |to, from| to.offsets = from.offsets.clone()),
+    ("security.max_payload_mb", |to, from| {
+        to.security.max_payload_mb = from.security.max_payload_mb;
+    }),
+    ("server.drain_delay_ms", |to, from| to.server.drain_delay_ms = from.server.drain_delay_ms),
+    ("server.shutdown_timeout_sec", |to, from| {
+        to.server.shutdown_timeout_sec = from.server.shutdown_timeout_sec;
+    }),
+    ("storage.durability", |to, from| to.storage.durability = from.storage.durability),
+    ("storage.max_segment_mb", |to, from| {
+        to.storage.max_segment_mb = from.storage.max_segment_mb;
+    }),
+    ("storage.max_total_mb", |to, from| to.storage.max_total_mb = from.storage.max_total_mb),
+    ("storage.min_free_mb", |to, from| to.storage.min_free_mb = from.storage.min_free_mb),
+    ("storage.retention_hours", |to, from| {
+        to.storage.retention_hours = from.storage.retention_hours;
+    }),
+    ("storage.retention_mb", |to, from| to.storage.retention_mb = from.storage.retention_mb),
+    ("telemetry.log_level", |to, from| {
+        to.telemetry.log_level.clone_from(&from.telemetry.log_level);
+    }),
+    ("topic", |to, from| to.topic.clone_from(&from.topic)),
+    ("topics.auto_create", |to, from| to.topics.auto_create = from.topics.auto_create),
+    ("topics.default_partitions", |to, from| {
+        to.topics.default_partitions = from.topics.default_partitions;
+    }),
+    ("topics.max_partitions", |to, from| to.topics.max_partitions = from.topics.max_partitions),
+    ("topics.max_topics", |to, from| to.topics.max_topics = from.topics.max_topics),
+];
+
+/// What two configurations differ in.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Difference {
+    /// Keys that change while the broker runs.
+    live: Vec<String>,
+    /// Keys that do not.
+    restart: Vec<String>,
+}
+
+/// Reads the configuration again and takes over what can change; `loaded` is then what is in effect. What is wrong with it
+/// is logged, and changes nothing.
+pub(super) fn reload(server: &mut Server, loaded: &mut Loaded, level: &Level, reread: Reread<'_>) {
+    tracing::debug!("reading the configuration again");
+    let kept = "the configuration stays as it was";
+    let new = match reread() {
+        Ok(new) => new,
+        Err(error) => {
+            for problem in error.problems() {
+                tracing::error!(%problem, "{kept}");
+            }
+            return;
+        }
+    };
+    let (Some(before), Some(after)) = (values(loaded), values(&new)) else { return };
+    let difference = Difference::between(&before, &after);
+    let next = merged(loaded, &new, &difference);
+    if let Err(error) = apply(server, loaded, &next, level) {
+        tracing::error!(%error, "{kept}");
+        return;
+    }
+    let warnings: Vec<_> =
+        new.warnings.iter().filter(|warning| !loaded.warnings.contains(warning)).cloned().collect();
+    *loaded = Loaded { warnings: new.warnings, ..next };
+    if let Ok(settings) = loaded.settings() {
+        server.state.set_settings(settings.into_iter().map(adapters::setting).collect());
+    }
+    // Once it is so.
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    if !difference.restart.is_empty() {
+        let keys = difference.restart.join(", ");
+        tracing::warn!(keys, "these settings have changed and need a restart");
+    }
+    tracing::info!(changed = difference.live.join(", "), "the configuration was read again");
+}
+
+/// Key to value; all topics together are one.
+fn values(loaded: &Loaded) -> Option<BTreeMap<String, String>> {
+    let mut values: BTreeMap<String, String> = BTreeMap::new();
+    for setting in loaded.settings().ok()? {
+        let (key, value) = match setting.key.strip_prefix("topic[") {
+            Some(rest) => ("topic".to_owned(), format!("{rest} = {}\n", setting.value)),
+            None => (setting.key, setting.value),
+        };
+        values.entry(key).or_default().push_str(&value);
+    }
+    Some(values)
+}
+
+impl Difference {
+    fn between(before: &BTreeMap<String, String>, after: &BTreeMap<String, String>) -> Self {
+        let mut difference = Self::default();
+        let keys: std::collections::BTreeSet<_> = before.keys().chain(after.keys()).collect();
+        for key in keys.into_iter().filter(|key| before.get(*key) != after.get(*key)) {
+            let live = LIVE.iter().any(|(live, _)| live == key);
+            let list = if live { &mut difference.live } else { &mut difference.restart };
+            list.push(key.clone());
+        }
+        difference
+    }
+}
+
+/// What is in effect afterwards: the old configuration with what changes of the new one.
+fn merged(old: &Loaded, new: &Loaded, difference: &Difference) -> Loaded {
+    let mut merged = old.clone();
+    for (key, take) in LIVE.iter().filter(|(key, _)| difference.live.iter().any(|k| k == key)) {
+        take(&mut merged.config, &new.config);
+        let of_key =
+            |layer: &String| layer == key || *key == "topic" && layer.starts_with("topic[");
+        merged.sources.retain(|layer, _| !of_key(layer));
+        let layers = new.sources.iter().filter(|(layer, _)| of_key(layer));
+        merged.sources.extend(layers.map(|(key, layer)| (key.clone(), layer.clone())));
+    }
+    merged.file.clone_from(&new.file);
+    merged
+}
+
+/// Puts another configuration in effect. After an error nothing has changed.
+fn apply(
+    server: &mut Server,
+    old: &Loaded,
+    next: &Loaded,
+    level: &Level,
+) -> Result<(), crate::broker::BrokerError> {
+    let config = &next.config;
+    let failed = server.broker.reconfigure(&Reconfiguration {
+        options: config.topics.clone(),
+        offsets: config.offsets.clone(),
+        max_payload_mb: config.security.max_payload_mb,
+        declared: config.topic.clone(),
+        storage: config.storage.clone(),
+    })?;
+    for error in failed {
+        tracing::error!(%error, "a topic is not kept as the configuration says");
+    }
+    server.shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
+    let directives = &config.telemetry.log_level;
+    // What was set while it ran stays unless the configuration itself has changed.
+    if *directives != old.config.telemetry.log_level
+        && let Err(error) = level.set(directives)
+    {
+        tracing::error!(%error, "the log level stays as it was");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Sources;
+
+    #[test]
+    fn every_live_key_is_one_and_is_taken_over() {
+        let loaded = Config::load(&Sources::default()).unwrap();
+        let keys = values(&loaded).unwrap();
+        for (key, _) in LIVE {
+            assert!(*key == "topic" || keys.contains_key(*key), "{key}");
+        }
+    }
+
+    #[test]
+    fn only_what_has_changed_and_can_change_is_taken_over() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.toml");
+        let load = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            Config::load(&Sources { file: Some(file.clone()), ..Sources::default() }).unwrap()
+        };
+        let old = load("server.port = 1\nstorage.retention_hours = 5");
+        let new = load("server.port = 2\nstorage.retention_mb = 7\n[[topic]]\nname = 'a'");
+        let difference = Difference::between(&values(&old).unwrap(), &values(&new).unwrap());
+        assert_eq!(difference.live, ["storage.retention_hours", "storage.retention_mb", "topic"]);
+        assert_eq!(difference.restart, ["server.port"]);
+        let merged = merged(&old, &new, &difference);
+        assert_eq!((merged.config.server.port, merged.config.storage.retention_mb), (1, 7));
+        assert_eq!(merged.config.storage.retention_hours, 168);
+        assert_eq!(merged.config.topic, new.config.topic);
+        let show = merged.show().unwrap();
+        assert!(show.contains("storage.retention_hours = 168  # default\n"), "{show}");
+        assert!(show.contains("topic[0].name = \"a\"  # "), "{show}");
+        assert_eq!(
+            Difference::between(&values(&old).unwrap(), &values(&old).unwrap()),
+            Difference::default()
+        );
+    }
+}

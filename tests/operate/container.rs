@@ -1,0 +1,129 @@
+//! Threads and memory by the control group.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::support::{
+    Broker, RawClient, Start, frame, hermitmq, is_long, privileged, rounds, run_to_end, scratch,
+    wait_for,
+};
+
+/// A control group of version 1 with a limit; removed at the end.
+struct Group(PathBuf);
+
+impl Group {
+    /// None if this machine has no such controller, or does not let it be used.
+    fn new(controller: &str, settings: &[(&str, &str)]) -> Option<Self> {
+        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
+        let line = own.lines().find(|line| line.split(':').nth(1) == Some(controller))?;
+        let parent = line.splitn(3, ':').nth(2)?.trim_start_matches('/').to_owned();
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let name = format!("hermitmq-test-{}-{number}", std::process::id());
+        let dir = Path::new("/sys/fs/cgroup").join(controller).join(parent).join(name);
+        fs::create_dir(&dir).ok()?;
+        let group = Self(dir);
+        let set = |(file, value): &(&str, &str)| fs::write(group.0.join(file), value).is_ok();
+        settings.iter().all(set).then_some(group)
+    }
+
+    /// The command in front of the broker's own, which becomes a member.
+    fn enter(&self) -> Vec<std::ffi::OsString> {
+        let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+        ["sh", "-c", script].map(Into::into).into_iter().chain([self.0.clone().into()]).collect()
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // Its last member may be about to end.
+        wait_for("the control group to be empty", || fs::remove_dir(&self.0).ok());
+    }
+}
+
+fn memory(limit: &str) -> Option<Group> {
+    if !privileged(&[]) {
+        return None;
+    }
+    let group = Group::new("memory", &[("memory.limit_in_bytes", limit)]);
+    if group.is_none() {
+        eprintln!("skipped: no control group of version 1 with a memory limit can be made here");
+    }
+    group
+}
+
+fn value<'a>(show: &'a str, key: &str) -> &'a str {
+    let line = show.lines().find(|line| line.starts_with(key));
+    line.unwrap_or_else(|| panic!("{key}: {show}"))
+}
+
+#[test]
+fn a_memory_limit_is_shown_with_its_source() {
+    let Some(group) = memory("134217728") else { return };
+    let mut words = group.enter().into_iter();
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).arg(super::support::exe()).args(["config", "show"]);
+    let output = run_to_end(command, Vec::new());
+    let show = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        value(&show, "security.receive_memory_mb"),
+        "security.receive_memory_mb = 32  # a quarter of memory limit 128 MiB of cgroup v1"
+    );
+}
+
+#[test]
+fn what_is_used_is_in_the_log() {
+    let (_dir, data) = scratch();
+    let broker = Broker::start(&data);
+    let lines = broker.log();
+    let used: Vec<_> = lines
+        .iter()
+        .filter(|line| line.get("message") == "how much of the machine is used")
+        .collect();
+    let of = |key: &str| used.iter().find(|line| line.get("key") == key).unwrap();
+    assert!(of("server.reactors").get("value").parse::<u32>().unwrap() > 0);
+    assert!(!of("server.reactors").get("source").is_empty());
+    assert!(of("security.receive_memory_mb").get("value").parse::<u32>().unwrap() > 0);
+    let output = run_to_end(hermitmq(&["config", "show"]), Vec::new());
+    let show = String::from_utf8(output.stdout).unwrap();
+    let reactors = of("server.reactors");
+    let expected =
+        format!("server.reactors = {}  # {}", reactors.get("value"), reactors.get("source"));
+    assert_eq!(value(&show, "server.reactors"), expected);
+}
+
+/// Large frames of many producers at once, and consumers that read nothing, in 64 MiB. The long form has frames of 50 MiB.
+#[test]
+fn a_small_container_is_not_killed() {
+    let Some(group) = memory("67108864") else { return };
+    let (_dir, data) = scratch();
+    let mut broker = Start::on(&data).by(group.enter()).run();
+    let addr = broker.addr();
+    let (producers, mib) = if is_long() { (rounds(200), 50) } else { (40, 6) };
+    let payload = vec![7; mib << 20];
+    let stalled: Vec<_> =
+        (0..20).map(|n| RawClient::consume(addr, &format!("g{n}"), "large", 0)).collect();
+    std::thread::scope(|scope| {
+        for number in 0..producers {
+            let payload = &payload;
+            scope.spawn(move || {
+                let mut producer = RawClient::produce(addr, "large", 0);
+                producer.append(&frame(number, b"", payload));
+            });
+        }
+    });
+    assert!(broker.is_running(), "{}", broker.log_text());
+    let number = |file: &str| -> usize {
+        fs::read_to_string(group.0.join(file)).unwrap().trim().parse().unwrap()
+    };
+    assert_eq!(number("memory.limit_in_bytes"), 64 << 20);
+    assert!(number("memory.max_usage_in_bytes") > mib << 20, "it was the broker's");
+    drop(stalled);
+    let (mut consumer, mut read) = (RawClient::consume(addr, "g", "large", 0), 0);
+    while read < producers {
+        assert_eq!(consumer.read_frame().payload().len(), mib << 20);
+        read += 1;
+    }
+    assert!(broker.terminate().0.success());
+}
