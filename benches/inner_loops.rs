@@ -14,8 +14,8 @@ use hermitmq::model::{GroupName, TopicName};
 use hermitmq::protocol::{Request, parse};
 use hermitmq::record::{FrameBuilder, FrameLimits, Run, scan};
 use hermitmq::storage::{
-    self, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, Retention, SystemClock,
-    Timestamps,
+    self, Cleanup, Durability, Environment, Log, LogOptions, OnCorruption, OsDisk, Retention,
+    SystemClock, Timestamps,
 };
 
 const LIMITS: FrameLimits = FrameLimits::STORED;
@@ -62,6 +62,7 @@ fn log(dir: &std::path::Path) -> Log {
         durability,
         on_corruption,
         retention,
+        cleanup: Cleanup::Delete,
         timestamps: Timestamps::Create,
     };
     Log::open(env, dir, options).unwrap()
@@ -136,6 +137,7 @@ fn commits(c: &mut Criterion) {
         max_payload_mb: 50,
         declared: Vec::new(),
         storage,
+        compaction: storage::CompactionOptions::default(),
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),
         metrics: Arc::default(),

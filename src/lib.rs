@@ -20,14 +20,18 @@
 //! | [`client`] | the SDK: producer and consumer |
 //! | [`broker`] | topics, partitions, consumer offsets |
 //! | [`net`] | the data plane: reactors, connections, `sendfile` |
+//! | [`admin`] | the control plane: health, metrics, topics and groups over HTTP |
 //! | [`config`] | layers of configuration, composed of each layer's options |
 //! | [`server`] | puts it together: start, signals, shutdown order |
 //! | [`cli`] | the command line |
 //!
 //! # Features
 //!
-//! `server` (default) is everything. `client` alone is the SDK: [`model`], [`record`], [`protocol`] and [`client`].
+//! `server` (default) is everything. `client` alone is the SDK: [`model`], [`record`], [`protocol`] and [`client`]; with `admin`
+//! it can administer a broker, too.
 
+#[cfg(feature = "server")]
+pub mod admin;
 #[cfg(feature = "server")]
 pub mod broker;
 #[cfg(feature = "server")]

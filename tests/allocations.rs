@@ -48,6 +48,7 @@ fn run(clients: (&mut TcpStream, &mut TcpStream), chunk: &[u8], buf: &mut [u8], 
 fn nothing_is_allocated_for_a_record() {
     let dir = tempfile::tempdir().unwrap();
     let mut config = Config::default();
+    config.admin.listen.clear();
     config.server.port = 0;
     config.storage.data_dir = dir.path().to_owned();
     let topics = [Durability::Interval, Durability::Always].map(|durability| TopicOptions {

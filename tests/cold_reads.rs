@@ -62,6 +62,7 @@ fn cold_data_is_read_off_the_reactor_and_arrives_whole() {
         return;
     }
     let mut config = Config::default();
+    config.admin.listen.clear();
     config.server.port = 0;
     config.storage.data_dir = dir.path().to_owned();
     config.storage.flush_interval_ms = 1;

@@ -41,6 +41,7 @@ fn assert_names(line: &str, whats: &[&str]) {
 fn as_nobody(exe: &Path, data: &Path) -> Command {
     let mut command = Command::new(exe);
     command.args(["serve", "--port", "0", "--data-dir"]).arg(data).env_clear();
+    command.env("HERMITMQ_ADMIN__LISTEN", "");
     command.current_dir("/").uid(NOBODY).gid(NOBODY);
     command
 }

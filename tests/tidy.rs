@@ -23,7 +23,14 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("admin", &["model", "metrics", "broker"]),
     (
         "config",
-        &["model", "*::Options", "*::SecurityOptions", "*::TopicOptions", "*::OffsetsOptions"],
+        &[
+            "model",
+            "*::Options",
+            "*::SecurityOptions",
+            "*::TopicOptions",
+            "*::OffsetsOptions",
+            "*::CompactionOptions",
+        ],
     ),
     (
         "server",

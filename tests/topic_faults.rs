@@ -33,6 +33,7 @@ fn topic(name: &str) -> TopicName {
 
 fn try_start(data: &Path) -> Option<Server> {
     let mut config = Config::default();
+    config.admin.listen.clear();
     config.server.port = 0;
     config.server.reactors = 1;
     data.clone_into(&mut config.storage.data_dir);

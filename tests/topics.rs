@@ -26,6 +26,7 @@ fn topic(name: &str) -> TopicName {
 
 fn start(data: &Path) -> Server {
     let mut config = Config::default();
+    config.admin.listen.clear();
     config.server.port = 0;
     data.clone_into(&mut config.storage.data_dir);
     config.storage.cleanup_interval_min = 1_000_000;
@@ -355,6 +356,7 @@ fn consumers_of_a_group_count_as_long_as_they_are_connected() {
 fn no_more_topics_than_are_allowed() {
     let (_dir, data) = scratch();
     let mut config = Config::default();
+    config.admin.listen.clear();
     config.server.port = 0;
     data.clone_into(&mut config.storage.data_dir);
     config.topics.max_topics = 5;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
+use super::compaction::Compaction;
 use super::connected::Connected;
 use super::deletion::Watcher;
 use super::error::{BrokerError, CloseError, CommitError, PartitionError, ScrubStopped};
@@ -23,8 +24,8 @@ use super::topic_description::EffectiveSettings;
 use crate::metrics::Metrics;
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition, limits};
 use crate::storage::{
-    self, Clock, Disk, Environment, GradualClock, LogOptions, OpenError, Retention, Scrubbed,
-    Timestamps,
+    self, Cleanup, Clock, CompactionOptions, Disk, Environment, GradualClock, LogOptions,
+    OpenError, Retention, Scrubbed, Timestamps,
 };
 
 /// Topics, partitions and consumer offsets in one data directory. Knows no sockets and no wire format.
@@ -46,6 +47,7 @@ pub struct Broker {
     pub(super) opened_ns: u64,
     flusher: Mutex<Option<Flusher>>,
     pub(super) watchers: Mutex<Vec<Watcher>>,
+    pub(super) compaction: Compaction,
     pub(super) retention: Limits,
 }
 
@@ -62,6 +64,8 @@ pub struct Parts {
     pub declared: Vec<TopicOptions>,
     /// Section `storage` of the configuration.
     pub storage: storage::Options,
+    /// Section `compaction` of the configuration.
+    pub compaction: CompactionOptions,
     /// The file system.
     pub disk: Arc<dyn Disk>,
     /// The wall clock.
@@ -74,8 +78,17 @@ impl Broker {
     /// Opens every partition in the data directory, which must exist and be locked by the caller, creates the declared
     /// topics, and restores the committed offsets.
     pub fn open(parts: Parts) -> Result<Self, BrokerError> {
-        let Parts { options, offsets, max_payload_mb, declared, storage, disk, clock, metrics } =
-            parts;
+        let Parts {
+            options,
+            offsets,
+            max_payload_mb,
+            declared,
+            storage,
+            compaction,
+            disk,
+            clock,
+            metrics,
+        } = parts;
         let shared = Arc::new(Shared {
             flush_queue: Arc::default(),
             flush_interval: Duration::from_millis(u64::from(storage.flush_interval_ms)),
@@ -102,6 +115,7 @@ impl Broker {
                     bytes: retention::bytes(storage.retention_mb),
                 },
                 timestamps: Timestamps::default(),
+                cleanup: Cleanup::Delete,
             },
             defaults: EffectiveSettings {
                 durability: storage.durability,
@@ -110,6 +124,7 @@ impl Broker {
                 max_segment_mb: storage.max_segment_mb,
                 max_payload_mb,
                 timestamp: Timestamps::default(),
+                cleanup: Cleanup::Delete,
             },
             env: Environment { disk, clock: Arc::<GradualClock>::clone(&time), metrics },
             shared: Arc::clone(&shared),
@@ -133,6 +148,7 @@ impl Broker {
             opened_ns,
             flusher: Mutex::new(Some(flusher)),
             watchers: Mutex::default(),
+            compaction: Compaction::new(&compaction),
             retention,
         };
         // Before topics are created that may have the same names.
@@ -192,6 +208,12 @@ impl Broker {
                 problems.push(Problem::ReadOnly { partitions });
             }
         }
+        if metrics.compaction_failures.get() > 0 {
+            let partitions = self.failing_compactions();
+            if !partitions.is_empty() {
+                problems.push(Problem::Compaction { partitions });
+            }
+        }
         let segments = metrics.segments_damaged.get();
         if segments > 0 {
             problems.push(Problem::Damaged { segments });
@@ -226,7 +248,7 @@ impl Broker {
     }
 
     /// All partitions, the broker's own included.
-    pub(super) fn partitions(&self) -> Vec<Arc<Partition>> {
+    pub fn partitions(&self) -> Vec<Arc<Partition>> {
         all_partitions(&self.topics.read()).map(Arc::clone).collect()
     }
 

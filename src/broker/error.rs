@@ -178,3 +178,8 @@ pub struct CloseError {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("stopped")]
 pub struct ScrubStopped;
+
+/// Compaction was ended before its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("stopped")]
+pub struct CompactionStopped;

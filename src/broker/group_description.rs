@@ -57,6 +57,15 @@ pub struct GroupOffset {
     pub lag: Option<u64>,
 }
 
+/// How far a group is behind in a partition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupLag {
+    /// The offset at which the group resumes.
+    pub committed: Offset,
+    /// Records from there to the end.
+    pub lag: u64,
+}
+
 /// Where a group is put.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -7,7 +7,8 @@ use super::broker::Broker;
 use super::connected::Member;
 use super::error::{AppendError, CommitError};
 use super::group_description::{
-    GroupDescription, GroupError, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo,
+    GroupDescription, GroupError, GroupLag, GroupOffset, GroupReset, GroupSummary, ResetStep,
+    ResetTo,
 };
 use super::offsets::{Committed, OffsetKey};
 use super::partition::Partition;
@@ -72,6 +73,18 @@ impl Broker {
         };
         let offsets = standings.into_iter().map(offset).collect();
         Ok(GroupDescription { name: name.clone(), consumers, offsets })
+    }
+
+    /// Where every group stands in every partition that it has committed an offset of and that is there, by their names.
+    pub fn group_offsets(&self) -> Vec<(OffsetKey, GroupLag)> {
+        let mut all = self.table.collect(|_| true);
+        all.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let lag = |(key, committed): (OffsetKey, Committed)| {
+            let partition = self.find(&key.partition)?;
+            let lag = lag(&partition, committed.offset);
+            Some((key, GroupLag { committed: committed.offset, lag }))
+        };
+        all.into_iter().filter_map(lag).collect()
     }
 
     /// Puts a group somewhere else in a topic, partition by partition; one that has never committed, too. With `dry_run` it

@@ -25,6 +25,11 @@ pub enum Problem {
         /// Their names, sorted.
         partitions: Vec<TopicPartition>,
     },
+    /// The last attempt to compact these has failed. It is tried again.
+    Compaction {
+        /// Their names, sorted.
+        partitions: Vec<TopicPartition>,
+    },
     /// Damage was found in the log, at the start or later.
     Damaged {
         /// Segments in which it was found.
@@ -45,15 +50,23 @@ impl fmt::Display for Problem {
             ),
             Self::ReadOnly { partitions } => {
                 write!(f, "a flush failed; read-only until a restart:")?;
-                for partition in partitions.iter().take(NAMED_MAX) {
-                    write!(f, " {partition}")?;
-                }
-                match partitions.len().saturating_sub(NAMED_MAX) {
-                    0 => Ok(()),
-                    more => write!(f, " and {more} more"),
-                }
+                name_some(f, partitions)
+            }
+            Self::Compaction { partitions } => {
+                write!(f, "compaction fails, and is tried again:")?;
+                name_some(f, partitions)
             }
             Self::Damaged { segments } => write!(f, "damage was found in {segments} segments"),
         }
+    }
+}
+
+fn name_some(f: &mut fmt::Formatter<'_>, partitions: &[TopicPartition]) -> fmt::Result {
+    for partition in partitions.iter().take(NAMED_MAX) {
+        write!(f, " {partition}")?;
+    }
+    match partitions.len().saturating_sub(NAMED_MAX) {
+        0 => Ok(()),
+        more => write!(f, " and {more} more"),
     }
 }

@@ -6,15 +6,19 @@
 //! * [`Health`]: what is wrong now.
 //! * [`TopicDescription`], [`TopicChange`], [`GroupDescription`], [`GroupReset`] and their like: administration.
 //!
+//! For people and their tools: `peek` and `store`, one record at a time.
+//!
 //! Inside: `opener` (from the data directory, `catalog_file` and the declared topics to partitions), `dirt` and `flusher` (when what was
-//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `offsets` and `restore` (committed offsets), `connected` and `expiry`
-//! (how long they are kept), `topics`, `deletion` and `groups` (administration).
+//! appended becomes durable), `space` (when nothing is appended), `retention` (what is deleted), `compaction` (what
+//! is superseded), `offsets` and `restore` (committed offsets), `connected` and `expiry` (how long they are kept), `topics`,
+//! `deletion` and `groups` (administration).
 
 mod as_text;
 #[expect(clippy::module_inception, reason = "the broker is the module's main type")]
 mod broker;
 mod catalog;
 mod catalog_file;
+mod compaction;
 mod connected;
 mod deletion;
 mod dirt;
@@ -28,9 +32,11 @@ mod offsets;
 mod opener;
 mod options;
 mod partition;
+mod peek;
 mod restore;
 mod retention;
 mod space;
+mod store;
 #[cfg(test)]
 mod tests;
 mod topic;
@@ -44,19 +50,25 @@ pub use catalog::{parse_deleted_dir_name, parse_dir_name};
 pub use catalog_file::check_catalog;
 pub use connected::Member;
 pub use error::{
-    AppendError, BrokerError, CloseError, CommitError, PartitionError, RestoreError, ScrubStopped,
+    AppendError, BrokerError, CloseError, CommitError, CompactionStopped, PartitionError,
+    RestoreError, ScrubStopped,
 };
 pub use group_description::{
-    GroupDescription, GroupError, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo,
+    GroupDescription, GroupError, GroupLag, GroupOffset, GroupReset, GroupSummary, ResetStep,
+    ResetTo,
 };
 pub use health::{Health, Problem};
 pub use offsets::OffsetKey;
 pub use options::{OffsetsOptions, Options, TopicOptions};
 pub use partition::{Partition, Settled};
+pub use peek::{Peek, PeekError, PeekFrom, Peeked, PeekedFrame};
+pub use store::StoreError;
 pub use topic_change::{Change, TopicChange, TopicError};
 pub use topic_description::{
     DamagedRange, EffectiveSettings, PartitionDescription, TopicDescription, TopicSummary,
 };
 pub use wake::{WaiterId, Wake};
 
-pub use crate::storage::{Appended, Cursor, Deleted, Fetch, LocateError, Moved};
+pub use crate::storage::{
+    Appended, Compacted, Cursor, Deleted, Fetch, LocateError, Moved, SegmentSize,
+};

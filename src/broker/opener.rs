@@ -14,9 +14,9 @@ use super::partition::{Partition, Shared};
 use super::retention::{age_ns, bytes};
 use super::topic::{Partitions, Topic, Topics};
 use super::topic_description::EffectiveSettings;
-use crate::model::limits::MIB;
+use crate::model::limits::{MIB, OFFSETS_SEGMENT_MB_MAX};
 use crate::model::{PartitionId, TopicName, TopicPartition};
-use crate::storage::{Durability, Environment, Log, LogOptions, OpenError, Retention};
+use crate::storage::{Cleanup, Durability, Environment, Log, LogOptions, OpenError, Retention};
 
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
@@ -172,20 +172,26 @@ impl Opener {
         } else {
             topic.durability.unwrap_or(self.log_options.durability)
         };
-        let retention = if topic.name.is_reserved() {
-            // The newest entry of each key counts, whatever its age.
-            Retention::default()
+        let cleanup = if topic.name.is_reserved() {
+            Cleanup::Compact
         } else {
+            topic.cleanup.unwrap_or(self.log_options.cleanup)
+        };
+        let retention = if cleanup.deletes() {
             let default = self.log_options.retention;
             Retention {
                 age_ns: topic.retention_hours.map_or(default.age_ns, age_ns),
                 bytes: topic.retention_mb.map_or(default.bytes, bytes),
             }
+        } else {
+            // The newest frame of each key counts, whatever its age.
+            Retention::default()
         };
+        let most = if topic.name.is_reserved() { OFFSETS_SEGMENT_MB_MAX * MIB } else { u64::MAX };
         let segment_mb = topic.max_segment_mb.map(|mb| u64::from(mb) * MIB);
-        let segment_bytes = segment_mb.unwrap_or(self.log_options.segment_bytes);
+        let segment_bytes = segment_mb.unwrap_or(self.log_options.segment_bytes).min(most);
         let timestamps = topic.timestamp.unwrap_or_default();
-        LogOptions { segment_bytes, durability, retention, timestamps, ..self.log_options }
+        LogOptions { segment_bytes, durability, retention, timestamps, cleanup, ..self.log_options }
     }
 
     /// Largest payload of a frame, in bytes.
@@ -206,6 +212,7 @@ impl Opener {
             max_segment_mb: topic.max_segment_mb.unwrap_or(default.max_segment_mb),
             max_payload_mb: topic.max_payload_mb.unwrap_or(default.max_payload_mb),
             timestamp: topic.timestamp.unwrap_or_default(),
+            cleanup: self.log_options_of(topic).cleanup,
         }
     }
 

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::as_text;
 use crate::model::{TopicName, limits};
-use crate::storage::{Durability, Timestamps};
+use crate::storage::{Cleanup, Durability, Timestamps};
 
 /// Section `topics` of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,6 +74,9 @@ pub struct TopicOptions {
     /// Whose time its records carry.
     #[serde(default)]
     pub timestamp: Option<Timestamps>,
+    /// Whether segments are deleted by age and size, or superseded frames taken out, or both.
+    #[serde(default)]
+    pub cleanup: Option<Cleanup>,
 }
 
 /// A setting outside its range.
@@ -110,6 +113,7 @@ impl TopicOptions {
             max_segment_mb: None,
             max_payload_mb: None,
             timestamp: None,
+            cleanup: None,
         }
     }
 }

@@ -7,17 +7,18 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
+use super::compaction::Attempts;
 use super::dirt::{Dirt, Ended};
 use super::error::AppendError;
 use super::flusher::FlushQueue;
 use super::space::Space;
 use super::wake::{WaiterId, Waiters, Wake};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Traffic};
 use crate::model::{Offset, TopicPartition};
 use crate::record::Run;
 use crate::storage::{
-    self, AlterError, Appended, BadRange, Cursor, Deleted, Durability, Fetch, FlushError,
-    LocateError, Log, LogOptions, Moved, Scrubbed, SegmentSize,
+    self, AlterError, Appended, BadRange, Cleanup, Compacted, CompactionRules, Cursor, Deleted,
+    Durability, Fetch, FlushError, LocateError, Log, LogOptions, Moved, Scrubbed, SegmentSize,
 };
 
 /// What all partitions of a broker share.
@@ -50,6 +51,8 @@ pub struct Partition {
     failed: AtomicBool,
     /// The last flush was postponed: said once.
     postponed: AtomicBool,
+    compaction: Attempts,
+    traffic: Traffic,
     shared: Arc<Shared>,
 }
 
@@ -89,6 +92,8 @@ impl Partition {
             refusing: AtomicBool::new(false),
             failed: AtomicBool::new(false),
             postponed: AtomicBool::new(false),
+            compaction: Attempts::default(),
+            traffic: Traffic::default(),
             shared,
         });
         // What an earlier process wrote may still wait for the disk.
@@ -153,6 +158,11 @@ impl Partition {
         self.log.is_read_only()
     }
 
+    /// What has gone in and out.
+    pub fn traffic(&self) -> &Traffic {
+        &self.traffic
+    }
+
     /// Readers parked at the end.
     pub fn parked(&self) -> usize {
         self.readers.len()
@@ -169,13 +179,13 @@ impl Partition {
             metrics.frames_not_stored.add(run.frames() as u64);
             return Err(AppendError::LowSpace);
         }
+        let begun = Instant::now();
         let appended = self.log.append(run).map_err(|error| self.refused(run, error))?;
+        metrics.append_duration.observe(begun.elapsed());
         if self.refusing.load(Ordering::Relaxed) && self.refusing.swap(false, Ordering::Relaxed) {
             tracing::info!(partition = %self.name, "appends work again");
         }
-        metrics.bytes_in.add(run.bytes().len() as u64);
-        metrics.frames_in.add(run.frames() as u64);
-        metrics.records_in.add(run.records());
+        self.count_in(run);
         let due = self.dirt.lock().add(Instant::now, self.delay());
         if let Some(at) = due {
             self.queue(at);
@@ -184,6 +194,17 @@ impl Partition {
             self.readers.wake_all();
         }
         Ok(appended)
+    }
+
+    fn count_in(&self, run: &Run<'_>) {
+        let (Shared { metrics, .. }, traffic) = (&*self.shared, &self.traffic);
+        let (bytes, frames) = (run.bytes().len() as u64, run.frames() as u64);
+        metrics.bytes_in.add(bytes);
+        metrics.frames_in.add(frames);
+        metrics.records_in.add(run.records());
+        traffic.bytes_in.add(bytes);
+        traffic.frames_in.add(frames);
+        traffic.records_in.add(run.records());
     }
 
     fn refused(&self, run: &Run<'_>, error: storage::AppendError) -> AppendError {
@@ -301,8 +322,31 @@ impl Partition {
         self.log.delete_due()
     }
 
+    /// How compaction went so far.
+    pub(super) fn compaction(&self) -> &Attempts {
+        &self.compaction
+    }
+
+    /// How what is not kept goes.
+    pub(super) fn cleanup(&self) -> Cleanup {
+        self.log.cleanup()
+    }
+
+    /// Takes superseded frames out, if that is due; see [`Log::compact`]. Blocks for the disk.
+    pub(super) fn compact(
+        &self,
+        rules: &CompactionRules,
+        pause: &mut dyn FnMut(u64) -> bool,
+    ) -> io::Result<Compacted> {
+        if self.log.seal_lagging(rules) {
+            // What it is compacted after. A failure is counted, and stops appends, not this.
+            let _ = self.flush_now();
+        }
+        self.log.compact(rules, pause)
+    }
+
     /// The sizes of its segments, oldest first; see [`Log::sizes`].
-    pub(super) fn sizes(&self) -> Vec<SegmentSize> {
+    pub fn sizes(&self) -> Vec<SegmentSize> {
         self.log.sizes()
     }
 
@@ -398,7 +442,9 @@ impl Partition {
 
     /// Makes everything appended so far durable, on the calling thread and beside the flusher. Blocks for the disk.
     pub(super) fn flush_now(&self) -> Result<(), FlushError> {
+        let begun = Instant::now();
         let result = self.log.flush();
+        self.shared.metrics.flush_duration.observe(begun.elapsed());
         self.count_flush(result.as_ref().err());
         result
     }

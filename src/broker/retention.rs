@@ -81,8 +81,8 @@ fn add(total: &mut Deleted, partition: &Partition, deleted: io::Result<Deleted>)
     }
 }
 
-/// How many of the oldest segments of which partitions go, so that all together take no more than `limit` bytes. The
-/// topics of the broker itself count, and are not touched.
+/// How many of the oldest segments of which partitions go, so that all together take no more than `limit` bytes. Topics that
+/// are only compacted (those of the broker itself among them) count, and are not touched.
 fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(&Partition, usize)> {
     let sizes: Vec<_> = partitions.iter().map(|partition| partition.sizes()).collect();
     let mut total: u64 = sizes.iter().flatten().map(|size| size.bytes).sum();
@@ -90,9 +90,7 @@ fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(&Partition, usize)>
     let mut oldest: BinaryHeap<_> = sizes
         .iter()
         .enumerate()
-        .filter(|(number, sizes)| {
-            sizes.len() > 1 && !partitions[*number].name().topic.is_reserved()
-        })
+        .filter(|(number, sizes)| sizes.len() > 1 && partitions[*number].cleanup().deletes())
         .map(|(number, sizes)| Reverse((sizes[0].last_ns, number)))
         .collect();
     while total > limit

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::error::PartitionError;
 use super::options::TopicOptions;
 use crate::model::{PartitionId, TopicName, TopicPartition};
-use crate::storage::{Durability, FlushError, OpenError, Timestamps};
+use crate::storage::{Cleanup, Durability, FlushError, OpenError, Timestamps};
 
 /// What becomes of one setting. In JSON a field that is left out is left as it is, and `null` puts back the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -74,6 +74,9 @@ pub struct TopicChange {
     /// Whose time its records carry. Holds for the records that come from now on.
     #[serde(skip_serializing_if = "Change::is_leave")]
     pub timestamp: Change<Timestamps>,
+    /// How records go: by retention, or because they are superseded, or both.
+    #[serde(skip_serializing_if = "Change::is_leave")]
+    pub cleanup: Change<Cleanup>,
 }
 
 impl TopicChange {
@@ -86,6 +89,7 @@ impl TopicChange {
         self.max_segment_mb.apply(&mut options.max_segment_mb);
         self.max_payload_mb.apply(&mut options.max_payload_mb);
         self.timestamp.apply(&mut options.timestamp);
+        self.cleanup.apply(&mut options.cleanup);
         options
     }
 }

@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::as_text;
 use super::options::TopicOptions;
 use crate::model::{Offset, PartitionId, TopicName};
-use crate::storage::{Durability, Timestamps};
+use crate::storage::{Cleanup, Durability, Timestamps};
 
 /// A topic in a list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -54,6 +54,8 @@ pub struct EffectiveSettings {
     pub max_payload_mb: u32,
     /// Whose time its records carry.
     pub timestamp: Timestamps,
+    /// How records go.
+    pub cleanup: Cleanup,
 }
 
 /// One partition of a topic.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::admin::{GroupCommand, TopicCommand};
 use super::bench::BenchCommand;
 use super::log::LogCommand;
 use crate::client::{self, ConnectOptions, Protocol, RetryPolicy};
@@ -16,6 +17,9 @@ pub(super) const BROKER_DEFAULT: &str = "127.0.0.1:9092";
 
 /// The environment variable that names a broker. Without the double underscore, so it is no configuration.
 const BROKER_ENV: &str = "HERMITMQ_BROKER";
+
+/// The environment variable that names an admin listener.
+const ADMIN_ENV: &str = "HERMITMQ_ADMIN";
 
 const AFTER_HELP: &str = "\
 Without a command, `hermitmq` does what `hermitmq serve` does.
@@ -54,6 +58,12 @@ stopped inside one sees its first records again.
 
 Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
 
+const HEALTH_HELP: &str = "\
+The address is that of --admin, else of $HERMITMQ_ADMIN, else admin.listen of the configuration that a
+broker here would have.
+
+Exit codes: 0 it is, 1 it is not or does not answer, 2 wrong usage or configuration.";
+
 /// A persistent topic/partition message broker in one small binary
 #[derive(Debug, Parser)]
 #[command(name = "hermitmq", version, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
@@ -77,6 +87,15 @@ pub(super) enum Command {
     Produce(ProduceArgs),
     /// Print records
     Consume(ConsumeArgs),
+    /// Create, list, describe, alter and delete topics of a broker that runs
+    #[command(subcommand)]
+    Topic(TopicCommand),
+    /// List, describe, reset and delete consumer groups of a broker that runs
+    #[command(subcommand)]
+    Group(GroupCommand),
+    /// Ask a broker whether it is ready, or lives
+    #[command(after_help = HEALTH_HELP)]
+    Health(HealthArgs),
     /// Measure a broker, and what this machine could do
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -168,6 +187,27 @@ fn protocol(text: &str) -> Result<Protocol, String> {
 /// The broker that the environment names.
 pub(super) fn broker_from_env() -> Option<String> {
     std::env::var(BROKER_ENV).ok().filter(|broker| !broker.is_empty())
+}
+
+/// The admin listener that the environment names.
+pub(super) fn admin_from_env() -> Option<String> {
+    std::env::var(ADMIN_ENV).ok().filter(|address| !address.is_empty())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct HealthArgs {
+    /// Whether it does all that it is there for (the default)
+    #[arg(long, conflicts_with = "live")]
+    ready: bool,
+    /// Whether the process lives and its reactors turn
+    #[arg(long)]
+    pub(super) live: bool,
+    /// Address of the admin listener
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(super) admin: Option<String>,
+    /// Configuration file to look for the address in
+    #[arg(long, value_name = "FILE")]
+    pub(super) config: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -1,15 +1,17 @@
 //! The command line.
 //!
 //! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
-//! `configuration`, `produce`, `consume`, and the folders `bench` and `log`. `failure` is how every one of them can end. `lines`,
+//! `configuration`, `produce`, `consume`, `health`, and the folders `admin`, `bench` and `log`. `failure` is how every one of them can end. `lines`,
 //! `tally`, `output` and `runtime` are what `produce` and `consume` are made of, `progress` and `table` are for whoever takes
 //! long or has much to tell.
 
+mod admin;
 mod args;
 mod bench;
 mod configuration;
 mod consume;
 mod failure;
+mod health;
 mod lines;
 mod log;
 mod output;
@@ -50,6 +52,9 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Config(ConfigCommand::Check { file }) => configuration::check(file),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
+        Command::Health(args) => health::run(&args),
+        Command::Topic(command) => admin::run_topic(&command),
+        Command::Group(command) => admin::run_group(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Log(command) => log::run(&command),
     }

@@ -13,6 +13,11 @@ use super::failure::Failure;
 
 /// Runs a command that talks to a broker, on this thread.
 pub(super) fn block_on(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+    value_of(command)
+}
+
+/// As [`block_on`], for one that gives something.
+pub(super) fn value_of<T>(command: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| Failure::runtime("cannot start", &error))?;
     runtime.block_on(command)

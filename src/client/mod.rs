@@ -9,6 +9,7 @@
 //! * [`partition_count`], [`offset_of`]: what a topic has.
 //! * [`blocking`]: producer and consumer for programs without a runtime.
 //! * [`partition_of_key`]: which partition a key belongs to, as in Kafka.
+//! * `admin` (feature `admin`): topics, groups and health of a broker, over HTTP.
 //! * [`raw`]: the protocol by hand, for load generators and tools.
 //!
 //! All of it is at least once. It speaks protocol 1.1, and 1.0 if [`ConnectOptions::protocol`] says so: then a refusal has no
@@ -90,6 +91,8 @@
 //! # }
 //! ```
 
+#[cfg(feature = "admin")]
+pub mod admin;
 pub mod blocking;
 mod commit;
 mod connect;

@@ -173,6 +173,7 @@ fn whole_number(value: &Value) -> Option<i128> {
 /// An empty text: in the original an empty directory means the default.
 fn judge_empty(key: &str) -> Verdict {
     match key {
+        "admin.listen" => Verdict::Use,
         "storage.data_dir" => Verdict::UseDefault("is empty, which means the default".to_owned()),
         "server.host" => {
             Verdict::Refuse("must not be empty; 0.0.0.0 listens on every address".to_owned())

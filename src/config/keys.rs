@@ -11,7 +11,10 @@ const FLUSH_INTERVAL_MS_MAX: u64 = 3_600_000;
 /// Longest time between two scrubs, in hours: ten years.
 const SCRUB_INTERVAL_HOURS_MAX: u64 = 87_600;
 
-/// Fastest scrub, in MiB a second: its bytes fit 32 bits.
+/// Most memory for the keys of compaction, in MiB.
+const COMPACTION_MEMORY_MB_MAX: u64 = 64 * 1024;
+
+/// Fastest scrub and compaction, in MiB a second: its bytes fit 32 bits.
 const SCRUB_MB_PER_S_MAX: u64 = 4095;
 
 /// Where only the type of the key is a bound.
@@ -23,6 +26,7 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("server.handshake_timeout_sec", 1, TIMEOUT_SEC_MAX),
     ("server.reactors", 0, limits::REACTORS_MAX as u64),
     ("server.shutdown_timeout_sec", 1, TIMEOUT_SEC_MAX),
+    ("server.drain_delay_ms", 0, TIMEOUT_SEC_MAX * 1000),
     ("storage.max_segment_mb", 1, limits::SEGMENT_MB_MAX as u64),
     ("storage.retention_hours", 1, U32_MAX),
     ("storage.retention_mb", 0, U32_MAX),
@@ -32,6 +36,12 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("storage.min_free_mb", 0, U32_MAX),
     ("storage.scrub_interval_hours", 0, SCRUB_INTERVAL_HOURS_MAX),
     ("storage.scrub_mb_per_s", 1, SCRUB_MB_PER_S_MAX),
+    ("compaction.interval_sec", 0, U32_MAX),
+    ("compaction.min_dirty_percent", 1, 100),
+    ("compaction.max_lag_hours", 1, U32_MAX),
+    ("compaction.tombstone_retention_hours", 0, U32_MAX),
+    ("compaction.memory_mb", 1, COMPACTION_MEMORY_MB_MAX),
+    ("compaction.mb_per_s", 1, SCRUB_MB_PER_S_MAX),
     ("storage.buffer_pool_size_kb", 0, U32_MAX),
     ("storage.max_buffer_return_kb", 0, U32_MAX),
     ("security.max_payload_mb", 1, limits::PAYLOAD_MB_MAX as u64),
@@ -40,6 +50,7 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("topics.max_partitions", 1, U32_MAX),
     ("topics.max_topics", 1, U32_MAX),
     ("offsets.retention_hours", 0, U32_MAX),
+    ("admin.metrics_max_series", 0, U32_MAX),
 ];
 
 /// Keys of the Go original for which 0 or less means the default there, and so here.

@@ -21,7 +21,7 @@ use figment::value::{Dict, Value};
 use figment::{Figment, Profile};
 use serde::{Deserialize, Serialize};
 
-use crate::{broker, net, storage, telemetry};
+use crate::{admin, broker, net, storage, telemetry};
 
 pub use error::{ConfigError, Problem};
 pub use sources::{Flag, Sources};
@@ -36,6 +36,8 @@ pub struct Config {
     pub server: net::Options,
     /// The log on disk.
     pub storage: storage::Options,
+    /// Taking superseded records out.
+    pub compaction: storage::CompactionOptions,
     /// Limits that protect the broker from its clients.
     pub security: net::SecurityOptions,
     /// Topics and partitions.
@@ -47,6 +49,19 @@ pub struct Config {
     pub topic: Vec<broker::TopicOptions>,
     /// Logs and traces.
     pub telemetry: telemetry::Options,
+    /// The admin listener.
+    pub admin: admin::Options,
+}
+
+/// One setting in effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Its dotted key.
+    pub key: String,
+    /// Its value, as it would stand in a file.
+    pub value: String,
+    /// What set it: `default`, a file, an environment variable or a flag.
+    pub layer: String,
 }
 
 /// A configuration that passed every check, and where it came from.
@@ -86,19 +101,25 @@ impl Config {
 }
 
 impl Loaded {
-    /// The effective values as text: one `key = value  # layer` line for each key that has a value.
-    pub fn show(&self) -> Result<String, ConfigError> {
-        let mut text = String::new();
+    /// The settings that have a value, by key.
+    pub fn settings(&self) -> Result<Vec<Setting>, ConfigError> {
         let leaves = flatten(&dict_of(&self.config)?).into_iter().flat_map(|(key, value)| {
             if key == topics::TOPIC { topics::leaves(&value) } else { vec![(key, value)] }
         });
-        for (key, value) in leaves {
-            if matches!(value, Value::Empty(..)) {
-                continue;
-            }
-            let layer = self.sources.get(&key).map_or(layer::DEFAULT, String::as_str);
+        let set = leaves.filter(|(_, value)| !matches!(value, Value::Empty(..)));
+        let settings = set.map(|(key, value)| {
+            let layer = self.sources.get(&key).map_or(layer::DEFAULT, String::as_str).to_owned();
+            Setting { key, value: shown(&value), layer }
+        });
+        Ok(settings.collect())
+    }
+
+    /// The effective values as text: one `key = value  # layer` line for each key that has a value.
+    pub fn show(&self) -> Result<String, ConfigError> {
+        let mut text = String::new();
+        for Setting { key, value, layer } in self.settings()? {
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "{key} = {}  # {layer}", shown(&value));
+            let _ = writeln!(text, "{key} = {value}  # {layer}");
         }
         Ok(text)
     }

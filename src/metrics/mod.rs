@@ -1,8 +1,12 @@
 //! Plain atomic instruments. Nothing here exports them.
 //!
-//! Each instrument is one relaxed atomic: counting never waits and never orders anything.
+//! Each instrument is one relaxed atomic, or a few: counting never waits and never orders anything.
+
+mod histogram;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+pub use histogram::{Distribution, Histogram};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -106,6 +110,8 @@ reasons! {
     TopicDeleted = "topic_deleted";
     /// The partition takes no more records.
     ReadOnly = "read_only";
+    /// An operator wanted it.
+    Operator = "operator";
     /// The broker is going down.
     ShuttingDown = "shutting_down";
 }
@@ -126,11 +132,64 @@ impl CloseCounters {
     }
 }
 
+/// What a connection is for, once its handshake has said so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ConnectionRole {
+    /// It stores records.
+    Producer,
+    /// It is sent records.
+    Consumer,
+    /// It commits offsets.
+    Committer,
+}
+
+impl ConnectionRole {
+    /// All roles.
+    pub const ALL: &[Self] = &[Self::Producer, Self::Consumer, Self::Committer];
+
+    /// The label used in metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Producer => "producer",
+            Self::Consumer => "consumer",
+            Self::Committer => "committer",
+        }
+    }
+}
+
+/// One gauge for each [`ConnectionRole`].
+#[derive(Debug, Default)]
+pub struct RoleGauges([Gauge; ConnectionRole::ALL.len()]);
+
+impl RoleGauges {
+    /// The gauge of a role.
+    pub fn of(&self, role: ConnectionRole) -> &Gauge {
+        &self.0[role as usize]
+    }
+}
+
+/// What has gone in and out of one partition since the start.
+#[derive(Debug, Default)]
+pub struct Traffic {
+    /// Bytes of frames accepted into the log.
+    pub bytes_in: Counter,
+    /// Frames accepted into the log.
+    pub frames_in: Counter,
+    /// Records accepted into the log.
+    pub records_in: Counter,
+    /// Bytes of the log sent to consumers.
+    pub bytes_out: Counter,
+    /// Offsets that consumers have gone past, each counted once it has all there is: nobody reads headers on the way out.
+    pub records_out: Counter,
+}
+
 /// Every instrument of one broker.
 #[derive(Debug, Default)]
 pub struct Metrics {
     /// Connections open now.
     pub connections: Gauge,
+    /// Those of them whose handshake is done, by role.
+    pub roles: RoleGauges,
     /// Connections accepted.
     pub accepted: Counter,
     /// Times that accepting failed for want of file descriptors or memory.
@@ -143,6 +202,8 @@ pub struct Metrics {
     pub frames_in: Counter,
     /// Records accepted into the log.
     pub records_in: Counter,
+    /// How long it took to append a run of frames.
+    pub append_duration: Histogram,
     /// Frames refused with `not_stored`.
     pub frames_not_stored: Counter,
     /// Bytes of the log sent to consumers.
@@ -167,6 +228,8 @@ pub struct Metrics {
     pub offsets_malformed: Counter,
     /// Flushes of a partition to the disk.
     pub flushes: Counter,
+    /// How long they took.
+    pub flush_duration: Histogram,
     /// Flushes that failed; each made a partition read-only.
     pub flush_errors: Counter,
     /// Times that a producer was not read until a flush had caught up.
@@ -179,6 +242,20 @@ pub struct Metrics {
     pub segments_deleted: Counter,
     /// Bytes of their logs.
     pub bytes_deleted: Counter,
+    /// Passes of compaction over a partition that came to their end.
+    pub compactions: Counter,
+    /// Passes of compaction that failed; each is tried again.
+    pub compaction_failures: Counter,
+    /// When a pass of compaction last came to its end, in s since the Unix epoch; 0 if none has yet.
+    pub compaction_last_success_s: Gauge,
+    /// Bytes of the log read by compaction.
+    pub compaction_bytes_read: Counter,
+    /// Bytes of superseded frames and old tombstones that compaction took out.
+    pub compaction_bytes_removed: Counter,
+    /// These frames.
+    pub compaction_frames_removed: Counter,
+    /// Segments that compaction merged into the one before them.
+    pub segments_merged: Counter,
     /// Times that a reader was moved to the oldest record, because what it wanted was deleted.
     pub readers_moved: Counter,
     /// Bytes cut from the end of a log by recovery.
@@ -199,4 +276,21 @@ pub struct Metrics {
     pub scrubbed_bytes: Counter,
     /// Files of checksums made anew from their log.
     pub checksums_rebuilt: Counter,
+}
+
+impl Metrics {
+    /// Counts a connection whose handshake is done.
+    pub fn begun(&self, role: Option<ConnectionRole>) {
+        if let Some(role) = role {
+            self.roles.of(role).inc();
+        }
+    }
+
+    /// Counts a connection, of the role that its handshake gave it, as gone.
+    pub fn ended(&self, role: Option<ConnectionRole>) {
+        self.connections.dec();
+        if let Some(role) = role {
+            self.roles.of(role).dec();
+        }
+    }
 }

@@ -62,6 +62,10 @@ pub const SEGMENT_MB_MAX: u32 = 64 * 1024;
 /// Largest segment by default, in MiB (as in the original's shipped configuration).
 pub const SEGMENT_MB_DEFAULT: u32 = 1024;
 
+/// Largest segment of the broker's own topics, in MiB: they are read at each start, and a segment is compacted only once it
+/// is sealed.
+pub const OFFSETS_SEGMENT_MB_MAX: u64 = 64;
+
 /// Free disk space below which no record is appended by default, in MiB.
 pub const MIN_FREE_MB_DEFAULT: u32 = 64;
 
@@ -73,6 +77,21 @@ pub const OFFSET_SHARDS: usize = 256;
 
 /// Most entries the table of consumer offsets may hold, all groups together.
 pub const COMMITTED_OFFSETS_MAX: usize = 1_000_000;
+
+/// Most bytes of a request's body on the admin listener: a payload in it is never larger than a configuration may allow.
+pub const ADMIN_BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Most connections that one list gives: a reactor is held up by its list no longer than by a large write.
+pub const CONNECTIONS_LISTED_MAX: usize = 10_000;
+
+/// Most messages that one look into a partition gives.
+pub const PEEK_MESSAGES_MAX: usize = 1000;
+
+/// Most bytes of keys and payloads that one look into a partition gives.
+pub const PEEK_BYTES_MAX: usize = 1024 * 1024;
+
+/// Most series of topics and partitions that `/metrics` gives by default, and as many of groups.
+pub const METRICS_SERIES_DEFAULT_MAX: u32 = 20_000;
 
 /// Most reactor threads.
 pub const REACTORS_MAX: usize = 256;

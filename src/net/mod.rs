@@ -17,5 +17,8 @@ mod status;
 mod sys;
 
 pub use options::{Options, SecurityOptions};
-pub use reactor::{DataPlane, ListenError, Listener, StopReport};
+pub use reactor::{
+    ConnectionId, ConnectionInfo, Connections, DataPlane, InvalidConnectionId, Listed, ListenError,
+    Listener, Pulse, StopReport,
+};
 pub(crate) use sys::raise_descriptor_limit;

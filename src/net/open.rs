@@ -28,7 +28,8 @@ pub(super) enum Target {
     Committed,
 }
 
-/// What a consumer of version 1.1 asks for beside records; nothing of it but its group for one of version 1.0.
+/// What a consumer of version 1.1 asks for beside records, nothing of it but its group for one of version 1.0; and how far it
+/// got.
 #[derive(Debug, Default)]
 pub(super) struct Reading {
     /// It counts as one of its group until this is dropped.
@@ -39,11 +40,38 @@ pub(super) struct Reading {
     pub(super) heartbeat: Option<Duration>,
     /// It ends here.
     pub(super) until: Option<Cursor>,
+    /// The offset of that place.
+    pub(super) until_offset: Offset,
     /// It did not get the place it asked for: the one it has, and why.
     pub(super) moved: Option<(Offset, String)>,
+    /// Offsets before this one were counted as sent, or are not for this consumer.
+    counted: Offset,
 }
 
 impl Reading {
+    /// Of so many bytes behind the cursor, those that are before where it ends.
+    pub(super) fn limit(&self, cursor: &Cursor, bytes: u64) -> u64 {
+        let left = self.until.as_ref().and_then(|end| cursor.distance_to(end));
+        left.map_or(bytes, |left| left.min(bytes))
+    }
+
+    /// The group that it reads for.
+    pub(super) fn group(&self) -> Option<&GroupName> {
+        self.member.as_ref().map(|member| &member.key().group)
+    }
+
+    /// Everything before an offset was sent: how many offsets that is more than when it was last counted.
+    pub(super) fn count(&mut self, until: Offset) -> u64 {
+        let more = until.saturating_sub(self.counted);
+        self.counted += more;
+        more
+    }
+
+    /// What is before an offset was deleted, and is sent to nobody.
+    pub(super) fn pass(&mut self, to: Offset) {
+        self.counted = self.counted.max(to);
+    }
+
     /// What it may commit.
     pub(super) fn commit_key(&self) -> Option<&OffsetKey> {
         self.member.as_ref().filter(|_| self.commits).map(|member| member.key())
@@ -143,13 +171,12 @@ fn act_1_0(
             // Before the offset is looked up: it is not forgotten from then on.
             let member = Box::new(broker.join(key.clone()));
             let committed = broker.committed(&key);
-            let (cursor, _) = resume(&partition, group, committed, committed.unwrap_or(0))
+            let from = committed.unwrap_or(0);
+            let (cursor, moved) = resume(&partition, group, committed, from)
                 .map_err(|error| status::of_locate(&error))?;
-            Ok(Target::Consumer(
-                partition,
-                cursor,
-                Reading { member: Some(member), ..Reading::default() },
-            ))
+            let counted = moved.unwrap_or(from).max(partition.start_offset());
+            let reading = Reading { counted, member: Some(member), ..Reading::default() };
+            Ok(Target::Consumer(partition, cursor, reading))
         }
         Request::Commit { group, offset, .. } => {
             match broker.commit(key(group, partition.name()), &partition, *offset) {
@@ -225,8 +252,10 @@ fn consume(
     };
     if until_end {
         reading.until = Some(partition.locate(end)?);
+        reading.until_offset = end;
     }
     let first = partition.offset_at(&mut cursor)?;
+    reading.counted = first;
     if let Some((to, _)) = &mut reading.moved {
         *to = first;
     }

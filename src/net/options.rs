@@ -18,6 +18,9 @@ pub struct Options {
     pub reactors: u32,
     /// Time that a shutdown gives connections to take their answers, in seconds. Flushing comes after it.
     pub shutdown_timeout_sec: u32,
+    /// Time between the signal to stop and the end of accepting, in milliseconds: the broker is said to be not ready, and
+    /// whoever sends it connections can take notice.
+    pub drain_delay_ms: u32,
 }
 
 impl Default for Options {
@@ -28,6 +31,7 @@ impl Default for Options {
             handshake_timeout_sec: 5,
             reactors: 0,
             shutdown_timeout_sec: 4,
+            drain_delay_ms: 0,
         }
     }
 }

@@ -1,10 +1,13 @@
 //! The composition root: builds the layers, runs them, and ends them in the right order.
 //!
-//! Start: lock the data directory, take the port, recover, accept. Stop: the reverse, with a flush before the lock is
-//! given back. [`Server`] is a broker in this process; [`run`] is one that owns the process and its signals.
+//! Start: lock the data directory, take the ports, answer on the admin listener, recover, accept. Stop: the reverse, with a
+//! flush before the lock is given back. [`Server`] is a broker in this process; [`run`] is one that owns the process and its signals.
 
+mod adapters;
 mod cleanup;
+mod compaction;
 pub mod data_dir;
+mod pace;
 mod scrub;
 mod signals;
 mod watch;
@@ -12,16 +15,20 @@ mod watch;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::admin::{self, About, Admin, BindError};
 use crate::broker::{Broker, BrokerError, CloseError, Parts};
-use crate::config::{Config, Loaded};
+use crate::config::{Config, ConfigError, Loaded};
 use crate::metrics::Metrics;
 use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
 
+use adapters::{Connections, LogLevel, Pulse};
 use cleanup::Cleanup;
+use compaction::Compaction;
 use scrub::Scrub;
 use watch::Watch;
 
@@ -34,6 +41,9 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The admin listener cannot be had.
+    #[error(transparent)]
+    Admin(#[from] BindError),
     /// The log cannot be opened.
     #[error(transparent)]
     Broker(#[from] BrokerError),
@@ -54,6 +64,9 @@ pub enum RunError {
     /// Signals cannot be received.
     #[error("cannot receive signals: {0}")]
     Signals(io::Error),
+    /// The settings in effect cannot be listed.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// Not everything could be flushed at the end.
     #[error(transparent)]
     Close(#[from] CloseError),
@@ -67,35 +80,85 @@ pub struct Server {
     watch: Watch,
     scrub: Scrub,
     cleanup: Cleanup,
+    compaction: Compaction,
     shutdown_timeout: Duration,
+    state: Arc<admin::State>,
+    /// Ends when everything else has: until then it tells how that goes.
+    admin: Option<Admin>,
     /// Given back last.
     _lock: DirLock,
+}
+
+/// What the admin listener tells of the process around the broker.
+#[derive(Debug, Default)]
+struct Around {
+    settings: Vec<admin::Setting>,
+    log_level: Option<Arc<dyn admin::LogLevel>>,
 }
 
 impl Server {
     /// Starts a broker: when this returns, it has recovered and accepts connections.
     pub fn start(config: &Config) -> Result<Self, StartError> {
+        Self::start_within(config, Around::default())
+    }
+
+    fn start_within(config: &Config, around: Around) -> Result<Self, StartError> {
         // Before any other file is touched: another broker may be using them.
         let lock = DirLock::acquire(&config.storage.data_dir)?;
         // Before recovery, which may take long: a taken port is said at once. Connections wait until it is done.
         let listener = Listener::bind(&config.server)?;
+        let metrics = Arc::default();
+        let state = admin::State::new(About {
+            data_dir: config.storage.data_dir.clone(),
+            settings: around.settings,
+            log_level: around.log_level,
+            metrics_max_series: config.admin.metrics_max_series,
+            metrics: Arc::clone(&metrics),
+        });
+        // Answers at once: a recovery that takes long is not taken for a process that hangs.
+        let admin = start_admin(&config.admin, &state)?;
         // Each partition takes two descriptors, each connection one.
         let open_files = net::raise_descriptor_limit();
         tracing::debug!(open_files, "limit of open files");
-        let broker = Arc::new(recover(config)?);
+        let broker = Arc::new(recover(config, metrics)?);
         let watch = Watch::start(Arc::clone(&broker)).map_err(StartError::Thread)?;
         let scrub =
             Scrub::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let cleanup =
             Cleanup::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
+        let compaction = Compaction::start(Arc::clone(&broker), &config.compaction)
+            .map_err(StartError::Thread)?;
         let plane = DataPlane::start(listener, &config.server, &config.security, &broker)?;
+        state.set_running(admin::Running {
+            broker: Arc::clone(&broker),
+            pulse: Arc::new(Pulse(plane.pulse())),
+            connections: Arc::new(Connections(plane.connections())),
+            reactors: plane.reactors(),
+            addr: plane.addr(),
+        });
         let shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
-        Ok(Self { broker, plane, watch, scrub, cleanup, shutdown_timeout, _lock: lock })
+        Ok(Self {
+            broker,
+            plane,
+            watch,
+            scrub,
+            cleanup,
+            compaction,
+            shutdown_timeout,
+            state,
+            admin,
+            _lock: lock,
+        })
     }
 
     /// The address it listens on.
     pub fn addr(&self) -> SocketAddr {
         self.plane.addr()
+    }
+
+    /// The address of its admin listener, if it has one.
+    pub fn admin_addr(&self) -> Option<SocketAddr> {
+        self.admin.as_ref().map(Admin::addr)
     }
 
     /// The broker, for those who administer it.
@@ -110,6 +173,7 @@ impl Server {
 
     /// Stops: accepts no more, answers what was received, closes connections, flushes.
     pub fn stop(self) -> Result<(), CloseError> {
+        self.state.set_stopping();
         let report = self.plane.stop(self.shutdown_timeout);
         if report.broken_off > 0 {
             tracing::warn!(
@@ -117,12 +181,25 @@ impl Server {
                 "connections broken off: they did not take their answers in time"
             );
         }
-        drop((self.watch, self.scrub, self.cleanup));
-        self.broker.close()
+        drop((self.watch, self.scrub, self.cleanup, self.compaction));
+        let closed = self.broker.close();
+        if let Some(admin) = self.admin {
+            admin.stop();
+        }
+        closed
     }
 }
 
-fn recover(config: &Config) -> Result<Broker, BrokerError> {
+fn start_admin(
+    options: &admin::Options,
+    state: &Arc<admin::State>,
+) -> Result<Option<Admin>, StartError> {
+    let Some(listener) = admin::Listener::bind(options)? else { return Ok(None) };
+    tracing::info!(addr = %listener.addr(), "the admin listener answers");
+    Admin::start(listener, Arc::clone(state)).map(Some).map_err(StartError::Thread)
+}
+
+fn recover(config: &Config, metrics: Arc<Metrics>) -> Result<Broker, BrokerError> {
     let data_dir = config.storage.data_dir.display().to_string();
     let _span = tracing::info_span!("recovery", data_dir).entered();
     let began = Instant::now();
@@ -132,9 +209,10 @@ fn recover(config: &Config) -> Result<Broker, BrokerError> {
         max_payload_mb: config.security.max_payload_mb,
         declared: config.topic.clone(),
         storage: config.storage.clone(),
+        compaction: config.compaction.clone(),
         disk: Arc::new(OsDisk),
         clock: Arc::new(SystemClock),
-        metrics: Arc::default(),
+        metrics,
     })?;
     tracing::info!(
         data_dir,
@@ -148,8 +226,9 @@ fn recover(config: &Config) -> Result<Broker, BrokerError> {
 
 /// Runs a broker until SIGTERM or SIGINT. A second signal ends the process at once, with exit code 1.
 pub fn run(loaded: Loaded) -> Result<(), RunError> {
+    let settings = loaded.settings()?.into_iter().map(adapters::setting).collect();
     let Loaded { config, warnings, file, .. } = loaded;
-    let _telemetry = telemetry::init(&config.telemetry)?;
+    let (_telemetry, level) = telemetry::init(&config.telemetry)?;
     // From here on a signal is not lost, however long recovery takes.
     let signals = signals::Signals::listen().map_err(RunError::Signals)?;
     tracing::info!(
@@ -161,29 +240,38 @@ pub fn run(loaded: Loaded) -> Result<(), RunError> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
-    let server = Server::start(&config)?;
+    let around = Around { settings, log_level: Some(Arc::new(LogLevel(level))) };
+    let server = Server::start_within(&config, around)?;
     tracing::info!(addr = %server.addr(), reactors = server.plane.reactors(), "listening");
-    greet(server.addr());
+    greet(server.addr(), server.admin_addr());
     let signal = signals.wait();
-    tracing::info!(signal, "shutting down");
+    tracing::info!(signal, drain_delay_ms = config.server.drain_delay_ms, "shutting down");
+    server.state.set_stopping();
+    // Whoever sends connections here has so long to see that no more are wanted.
+    thread::sleep(Duration::from_millis(config.server.drain_delay_ms.into()));
     server.stop()?;
     tracing::info!("stopped; everything accepted is on disk");
     Ok(())
 }
 
 /// On a terminal, says what to type next.
-fn greet(addr: SocketAddr) {
+fn greet(addr: SocketAddr, admin: Option<SocketAddr>) {
     let mut stderr = io::stderr().lock();
     if !stderr.is_terminal() {
         return;
     }
     let program = std::env::args().next().unwrap_or_else(|| "hermitmq".to_owned());
     let broker = if addr.port() == 9092 { String::new() } else { format!(" --broker {addr}") };
+    let admin = admin.map_or_else(String::new, |admin| {
+        format!(
+            "Health, metrics and administration: http://{admin}/readyz, /metrics, /api/v1/topics.\n"
+        )
+    });
     // A greeting that cannot be written is no reason to stop.
     let _ = writeln!(
         stderr,
         "\nHermitMQ listens on {addr}. In another terminal:\n\n    \
          echo 'hello, world' | {program} produce greetings{broker}\n    \
-         {program} consume greetings{broker}\n\nCtrl-C stops it.\n"
+         {program} consume greetings{broker}\n\n{admin}Ctrl-C stops it.\n"
     );
 }

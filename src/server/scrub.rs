@@ -2,12 +2,12 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use super::pace::Pace;
 use crate::broker::Broker;
-use crate::model::limits::MIB;
 use crate::storage;
 
 /// The thread that reads; it ends when this is dropped.
@@ -24,12 +24,10 @@ impl Scrub {
             return Ok(Self { stop: None, thread: None });
         }
         let interval = Duration::from_secs(u64::from(options.scrub_interval_hours) * 3600);
-        let bytes_per_s = u64::from(options.scrub_mb_per_s) * MIB;
-        // The configuration keeps it within bounds.
-        let bytes_per_s = u32::try_from(bytes_per_s).unwrap_or(u32::MAX).max(1);
+        let mb_per_s = options.scrub_mb_per_s;
         let (stop, stopped) = channel::<()>();
         let thread = thread::Builder::new().name("scrub".to_owned()).spawn(move || {
-            let mut pace = Pace { stopped, bytes_per_s, next: Instant::now() };
+            let mut pace = Pace::new(stopped, mb_per_s);
             loop {
                 let begun = Instant::now();
                 if !look(&broker, &mut pace) || !pace.wait_until(begun + interval) {
@@ -60,26 +58,4 @@ fn look(broker: &Broker, pace: &mut Pace) -> bool {
         tracing::info!(bytes, new_checksums = summed, "the log is what was written");
     }
     true
-}
-
-/// Reads no faster than it may.
-struct Pace {
-    stopped: Receiver<()>,
-    bytes_per_s: u32,
-    /// When the next read may begin.
-    next: Instant,
-}
-
-impl Pace {
-    /// Waits until `bytes` more may be read; false if it is to stop.
-    fn pause(&mut self, bytes: u64) -> bool {
-        let begin = self.next.max(Instant::now());
-        self.next = begin + Duration::from_secs(bytes) / self.bytes_per_s;
-        self.wait_until(begin)
-    }
-
-    fn wait_until(&self, at: Instant) -> bool {
-        let wait = at.saturating_duration_since(Instant::now());
-        self.stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout)
-    }
 }

@@ -52,7 +52,9 @@ fn tell(before: &Health, now: &Health) {
         match problem {
             Problem::LowSpace { .. } => tracing::error!("{problem}"),
             // What led to these was logged as an error where it happened, with its cause.
-            Problem::ReadOnly { .. } | Problem::Damaged { .. } => tracing::warn!("{problem}"),
+            Problem::ReadOnly { .. } | Problem::Damaged { .. } | Problem::Compaction { .. } => {
+                tracing::warn!("{problem}");
+            }
         }
     }
     let low = |health: &Health| {

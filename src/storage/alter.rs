@@ -96,10 +96,10 @@ impl Log {
     /// no file of it is opened, renamed or removed by name. Readers get what is left of the segment they are in, then
     /// [`Fetch::Deleted`](super::Fetch::Deleted). Waits for what is under way on the disk.
     pub fn discard(&self) {
-        // First: a scrub, which is slow, ends by it.
+        // First: a scrub and a compaction, which are slow, end by it.
         self.discarded.store(true, Ordering::Release);
-        let _doomed = self.doomed.lock();
         let _names = self.names.write();
+        let _unfinished = self.unfinished.lock();
         let _syncing = self.syncing.lock();
         let _writer = self.writer.lock();
         self.closed.store(true, Ordering::Release);

@@ -7,6 +7,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -19,6 +20,9 @@ use super::{replace, segment};
 
 /// A broker that rolls or removes segments meanwhile makes a copy begin again, but not for ever.
 const ATTEMPTS: u32 = 20;
+
+/// Time before the second attempt; each later one waits so much longer.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// What was copied, and how.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
@@ -62,6 +66,8 @@ pub fn backup_partition(
             }
             _ => {}
         }
+        // A pass of compaction merges one group after the other, each in a moment.
+        std::thread::sleep(PAUSE * attempt);
         attempt += 1;
         backup.clear().map_err(InspectError::at(to))?;
     }
@@ -122,7 +128,9 @@ impl Backup<'_> {
                 self.duplicate_if_there(&format!("{:020}.{}", files.base, segment::SUM))?;
             }
         }
-        let fits = files.state != State::Sealed || self.fits(files, len)?;
+        // Else it was compacted since, perhaps by what is in segments that were not there then.
+        let same = !self.options.live || len == files.len;
+        let fits = files.state != State::Sealed || same && self.fits(files, len)?;
         Ok((fits || last).then_some((len, how)))
     }
 
@@ -133,13 +141,17 @@ impl Backup<'_> {
         }
     }
 
-    /// Whether the copied checksums say that they are of a log of this length, if there are any.
+    /// Whether the copied checksums say that they are of a log of this length, and of the same segments, if there are any.
     fn fits(&self, files: &Files, len: u64) -> io::Result<bool> {
         let copied = ReadOnlyDisk(Arc::clone(&self.looked.0));
         let path = self.to.join(&files.sum);
         let sums = Checksums::open(&copied, &path, files.base, 0, len)?;
         Ok(sums.is_none_or(|sums| match sums.marked() {
-            Marked::Upto(mark) => mark.position == len,
+            // One that was compacted meanwhile is shorter, or holds what was in others.
+            Marked::Upto(mark) => {
+                let covers = sums.note().map_or(files.base, |note| note.covers);
+                mark.position == len && covers == files.covers
+            }
             Marked::Damaged => false,
         }))
     }
@@ -147,6 +159,10 @@ impl Backup<'_> {
     /// The segment that a broker appends to: what of it is flushed.
     fn active(&self, files: &Files) -> io::Result<Option<(u64, Duplicate)>> {
         let view = View::open(self.looked, self.from, files, None, true)?;
+        if view.sums.as_ref().is_some_and(|sums| sums.note().is_some()) {
+            // It was sealed and compacted since.
+            return Ok(None);
+        }
         let copy = self.disk.open(&self.to.join(&files.wal), Open::Truncate)?;
         copy_range(&*view.file, 0..view.end, &*copy)?;
         copy.sync_data()?;
@@ -164,6 +180,7 @@ impl Backup<'_> {
                 old: Some(sums),
                 flushed: Some(mark),
                 no_frames: &[],
+                note: None,
             };
             new.write(self.disk, &self.to.join(&files.sum))?;
         }

@@ -38,6 +38,10 @@ const MARKS: [usize; 2] = [8, 16];
 const CONFIRMED: usize = 24;
 /// All of them.
 const ALL_MARKS: [usize; 3] = [CONFIRMED, MARKS[0], MARKS[1]];
+/// Where compaction notes what it has done to the segment.
+const NOTE: usize = 32;
+/// Words of that note.
+const NOTE_WORDS: usize = 5;
 /// Words before those of the blocks.
 const HEADER_WORDS: usize = 64;
 /// Words by which the file grows at first.
@@ -65,6 +69,25 @@ struct WholeMark {
     from: u64,
     /// Checksum of the words of the whole blocks since then.
     words: u32,
+}
+
+/// What compaction has done to a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Note {
+    /// The segment stands for the log up to here: segments that begin before this offset were merged into it.
+    pub(super) covers: Offset,
+    /// None of its frames before this offset has a newer one of the same key before this offset.
+    pub(super) clean_until: Offset,
+    /// The broker's time when its oldest tombstone was compacted first, and when its newest was, in ns since the Unix epoch.
+    /// Both are 0 if there is none.
+    pub(super) tombstones_ns: [u64; 2],
+}
+
+impl Note {
+    /// Whether all of its frames were compacted.
+    pub(super) fn is_clean(&self) -> bool {
+        self.clean_until >= self.covers
+    }
 }
 
 /// What a file says about its marks.
@@ -356,12 +379,54 @@ impl Checksums {
         Some(WholeMark { slot, mark, from, words: u32::try_from(words).unwrap_or(0) })
     }
 
-    /// Whether something stands where a mark does that is not a whole one.
+    /// Whether something stands where a mark or compaction's note does that is not a whole one.
     pub(super) fn has_broken_marks(&self) -> bool {
-        ALL_MARKS.into_iter().any(|slot| {
-            let there = (0..MARK_WORDS).any(|number| self.get_word(slot + number) != 0);
-            there && self.whole_mark(slot).is_none()
-        })
+        let there = |slot: usize, words| (0..words).any(|word| self.get_word(slot + word) != 0);
+        let broken = |slot| there(slot, MARK_WORDS) && self.whole_mark(slot).is_none();
+        ALL_MARKS.into_iter().any(broken) || there(NOTE, NOTE_WORDS) && self.note().is_none()
+    }
+
+    /// What compaction has noted; `None` if it was not here, or if the note is damaged: then it comes again.
+    pub(super) fn note(&self) -> Option<Note> {
+        note_of(self.base, std::array::from_fn(|word| self.get_word(NOTE + word)))
+    }
+
+    /// Notes what compaction has done, or, with `None`, that the segment is written again. Durable with the next
+    /// [`Checksums::sync`].
+    pub(super) fn set_note(&self, note: Option<Note>) {
+        let fields = note.map_or([0; NOTE_WORDS], |note| {
+            let [oldest_ns, newest_ns] = note.tombstones_ns;
+            let fields = [note.covers, note.clean_until, oldest_ns, newest_ns];
+            let check = note_check(self.base, &fields);
+            [note.covers, note.clean_until, oldest_ns, newest_ns, check]
+        });
+        for (word, field) in fields.into_iter().enumerate() {
+            // A start asks for all segments: their pages stay clean.
+            if self.get_word(NOTE + word) != field {
+                self.set(NOTE + word, field);
+            }
+        }
+    }
+
+    /// The note in a file of checksums, if it is whole and one of the marks says that the log has `log_len` bytes. Opens
+    /// and maps nothing for longer.
+    pub(super) fn peek_note(
+        disk: &dyn Disk,
+        path: &Path,
+        base: Offset,
+        log_len: u64,
+    ) -> io::Result<Option<Note>> {
+        let file = match disk.open(path, Open::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            file => file?,
+        };
+        let mut head = [0; HEADER_WORDS * 8];
+        if file.read_full_at(&mut head, 0)? < head.len() || !header_is_of(&head, base) {
+            return Ok(None);
+        }
+        let word = |number: usize| wire::get_u64(&head, number * 8).unwrap_or(0);
+        let settled = ALL_MARKS.into_iter().any(|slot| word(slot) == log_len);
+        Ok(note_of(base, std::array::from_fn(|number| word(NOTE + number))).filter(|_| settled))
     }
 
     /// Whether something stands where nothing should: between the fields of the header, or behind the entries of a log of
@@ -373,6 +438,7 @@ impl Checksums {
         let is_field = |word: usize| {
             word <= HAS_BAD
                 || ALL_MARKS.iter().any(|mark| (*mark..mark + MARK_WORDS).contains(&word))
+                || (NOTE..NOTE + NOTE_WORDS).contains(&word)
         };
         let between = (0..HEADER_WORDS).any(|word| !is_field(word) && self.get_word(word) != 0);
         Ok(behind || between || !self.file.len()?.is_multiple_of(8))
@@ -470,6 +536,18 @@ fn mark_check(base: Offset, fields: &[u64; MARK_WORDS]) -> u32 {
     fields[..MARK_WORDS - 1]
         .iter()
         .fold(start, |sum, &field| crc::extend(sum, &wire::u64_bytes(field)))
+}
+
+fn note_of(base: Offset, fields: [u64; NOTE_WORDS]) -> Option<Note> {
+    let [covers, clean_until, oldest_ns, newest_ns, check] = fields;
+    let whole = covers > base && check == note_check(base, &fields[..NOTE_WORDS - 1]);
+    whole.then_some(Note { covers, clean_until, tombstones_ns: [oldest_ns, newest_ns] })
+}
+
+/// Check of a note's fields, and of whose they are.
+fn note_check(base: Offset, fields: &[u64]) -> u64 {
+    let start = crc::of(&wire::u64_bytes(base));
+    u64::from(fields.iter().fold(start, |sum, &field| crc::extend(sum, &wire::u64_bytes(field))))
 }
 
 /// Checksum, length and a check of both in the low 16 bits: of the block's number too, so that no entry passes for

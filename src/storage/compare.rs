@@ -53,7 +53,7 @@ pub(super) fn compare(
 }
 
 /// The checksum that a block, or what a mark covers of it, should have; `None` if that is not known.
-fn expected(sums: &Checksums, mark: &Mark, range: &Range<u64>) -> Option<u32> {
+pub(super) fn expected(sums: &Checksums, mark: &Mark, range: &Range<u64>) -> Option<u32> {
     let entry = sums.entry(range.start / BLOCK);
     let found_bad = matches!(entry, Entry::Sum { bad: true, .. });
     if range.end == mark.position && !range.end.is_multiple_of(BLOCK) {
@@ -69,7 +69,7 @@ fn expected(sums: &Checksums, mark: &Mark, range: &Range<u64>) -> Option<u32> {
 }
 
 /// Reads blocks one behind the other; says of each whether it could be read whole.
-fn read_blocks(file: &dyn File, buf: &mut [u8], at: u64) -> io::Result<Vec<bool>> {
+pub(super) fn read_blocks(file: &dyn File, buf: &mut [u8], at: u64) -> io::Result<Vec<bool>> {
     let blocks = buf.len().div_ceil(block_bytes());
     match file.read_full_at(buf, at) {
         Ok(read) if read == buf.len() => return Ok(vec![true; blocks]),

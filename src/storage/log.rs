@@ -1,6 +1,5 @@
 //! One partition's log: segments back to back, appended to at one end.
 
-use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -9,13 +8,14 @@ use parking_lot::{Mutex, RwLock};
 
 use super::alter::LiveOptions;
 use super::clock::Clock;
+use super::compaction::Cleanup;
 use super::damage::BadRange;
 use super::disk::Disk;
 use super::durability::{Durability, OnCorruption, Timestamps};
 use super::error::{LocateError, OpenError};
 use super::file_slice::FileSlice;
 use super::recovery::{Recovered, Recovery};
-use super::retention::Retention;
+use super::retention::{Retention, Unfinished};
 use super::segment::{self, Next, Segment};
 use super::writer::Writer;
 use crate::metrics::Metrics;
@@ -45,12 +45,14 @@ pub struct LogOptions {
     pub retention: Retention,
     /// Whose time records carry.
     pub timestamps: Timestamps,
+    /// How what is not kept goes.
+    pub cleanup: Cleanup,
 }
 
 /// The log of one partition.
 ///
 /// Appends take the writer's lock; readers take none on their way through a segment, and the list's lock when they
-/// change segments. Lock order: `doomed`, `names`, `syncing`, `writer`, `segments`.
+/// change segments. Lock order: `compacting`, `names`, `scrubbing`, `unfinished`, `syncing`, `writer`, `segments`.
 #[derive(Debug)]
 pub struct Log {
     pub(super) env: Environment,
@@ -74,8 +76,13 @@ pub struct Log {
     /// Held shared by whoever works on files by their names for long, the log's other locks apart: once it was held alone,
     /// the directory may be another one's.
     pub(super) names: RwLock<()>,
-    /// Segments that are out of the list and whose files are to be removed, oldest first.
-    pub(super) doomed: Mutex<VecDeque<Arc<Segment>>>,
+    /// What is left to do to the files of segments that are out of the list. Held by whoever takes some out, so retention
+    /// and compaction never do that at once.
+    pub(super) unfinished: Mutex<Unfinished>,
+    /// Held while a segment is compared with its checksums, and while both are replaced.
+    pub(super) scrubbing: Mutex<()>,
+    /// Held by the one compaction at a time.
+    pub(super) compacting: Mutex<()>,
 }
 
 /// A reader's place in a log. See [`Log::fetch`].
@@ -134,7 +141,9 @@ impl Log {
             syncing: Mutex::new(()),
             discarded: AtomicBool::new(false),
             names: RwLock::new(()),
-            doomed: Mutex::default(),
+            unfinished: Mutex::default(),
+            scrubbing: Mutex::new(()),
+            compacting: Mutex::new(()),
         };
         if options.durability == Durability::Always && !read_only {
             // What an earlier process wrote and did not flush is not shown before it is durable. A failure makes the
@@ -162,6 +171,11 @@ impl Log {
     /// When a record counts as stored.
     pub fn durability(&self) -> Durability {
         self.options.durability()
+    }
+
+    /// How what is not kept goes.
+    pub fn cleanup(&self) -> Cleanup {
+        self.options.get().cleanup
     }
 
     /// Offset after the last record that a reader can have got. Readers see a run a moment before [`Log::end_offset`]
@@ -218,8 +232,16 @@ impl Log {
             if self.is_discarded() {
                 return Fetch::Deleted;
             }
-            if !sealed || !self.next_segment(cursor) {
+            if !sealed {
                 return Fetch::Tail;
+            }
+            match self.next_segment(cursor) {
+                Ok(true) => {}
+                Ok(false) => return Fetch::Tail,
+                Err(error) => {
+                    tracing::error!(dir = %self.dir.display(), %error, "a reader does not find where to go on");
+                    return Fetch::Damaged;
+                }
             }
         }
     }
@@ -249,13 +271,32 @@ impl Log {
                 cursor.position = bad.positions.end;
                 true
             }
-            _ => self.next_segment(cursor),
+            _ => self.next_segment(cursor).unwrap_or(false),
         }
     }
 
-    pub(super) fn next_segment(&self, cursor: &mut Cursor) -> bool {
-        let Some(segment) = self.segment_after(cursor.segment.base_offset) else { return false };
-        let (from, to) = (cursor.segment.next_offset(), segment.base_offset);
+    /// Moves a cursor on behind a segment that was read to its end; false if nothing is there yet. Reads the disk only
+    /// where what has replaced the segment was replaced meanwhile.
+    pub(super) fn next_segment(&self, cursor: &mut Cursor) -> Result<bool, LocateError> {
+        let segments = self.segments.read();
+        // Under the lock: a segment is replaced and the list changed at one moment.
+        if let Some((segment, position)) = cursor.segment.successor() {
+            drop(segments);
+            *cursor = Cursor { segment, position, ..cursor.clone() };
+            return Ok(true);
+        }
+        let (from, start) = (cursor.segment.next_offset(), segments.first().map(Arc::clone));
+        let replaced = cursor.segment.is_replaced();
+        let number = segments.partition_point(|s| s.base_offset <= cursor.segment.base_offset);
+        let next = segments.get(number).map(Arc::clone);
+        drop(segments);
+        if replaced && start.as_ref().is_some_and(|start| start.base_offset <= from) {
+            let Cursor { segment, position, .. } = self.locate(from)?;
+            *cursor = Cursor { segment, position, ..cursor.clone() };
+            return Ok(true);
+        }
+        let Some(segment) = (if replaced { start } else { next }) else { return Ok(false) };
+        let to = segment.base_offset;
         let mut moved = cursor.moved;
         if from < to && cursor.segment.is_deleted() {
             self.env.metrics.readers_moved.inc();
@@ -266,18 +307,12 @@ impl Log {
             moved = Some(Moved { from, to });
         }
         *cursor = Cursor { segment, position: 0, skipped: cursor.skipped, moved };
-        true
+        Ok(true)
     }
 
     /// Records of the log that are damaged, as far as is known.
     pub fn damage(&self) -> Vec<BadRange> {
         self.segments.read().iter().flat_map(|segment| segment.bad_ranges()).collect()
-    }
-
-    fn segment_after(&self, base_offset: Offset) -> Option<Arc<Segment>> {
-        let segments = self.segments.read();
-        let number = segments.partition_point(|segment| segment.base_offset <= base_offset);
-        segments.get(number).map(Arc::clone)
     }
 }
 

@@ -4,13 +4,15 @@
 //! `.idx` beside it is the offset index, derived from it. Specification: `docs/STORAGE.md`.
 //!
 //! Reading order: [`Disk`] and [`Clock`] (what is asked of the system), `index`, `segment`, [`Log`] (reading), `writer`
-//! (appending), `flush` (making it durable), `alter` (keeping it in another way), `retention` (deleting what is old), `time` (what is old), `walk` (reading frames from a file), `recovery` (every start goes through
+//! (appending), `flush` (making it durable), `alter` (keeping it in another way), `retention` (deleting what is old),
+//! `compaction` (taking out what is superseded), `time` (what is old), `walk` (reading frames from a file), `recovery` (every start goes through
 //! it), [`DirLock`].
 
 mod alter;
 pub mod backup;
 mod checksums;
 mod clock;
+mod compaction;
 mod compare;
 mod crc;
 mod damage;
@@ -45,6 +47,7 @@ mod writer;
 
 pub use alter::AlterError;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use compaction::{Cleanup, Compacted, CompactionOptions, Rules as CompactionRules};
 pub use damage::BadRange;
 pub use dir_lock::{DataDirError, DirLock};
 pub use disk::{Disk, Entry, File, Map, Open};

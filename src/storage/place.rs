@@ -10,6 +10,7 @@ use super::log::{Cursor, Log};
 use super::segment::Segment;
 use super::walk::{Offsets, Step, Walk};
 use crate::model::Offset;
+use crate::record::Header;
 
 impl Log {
     /// Offset of the next record that is appended.
@@ -27,7 +28,7 @@ impl Log {
             if cursor.position < end {
                 return self.offset_before(cursor, end);
             }
-            if !sealed || !self.next_segment(cursor) {
+            if !sealed || !self.next_segment(cursor)? {
                 return Ok(next_offset);
             }
         }
@@ -95,14 +96,17 @@ impl Cursor {
         (self.position == end).then_some(next_offset)
     }
 
-    /// Bytes to a place further on; 0 at or behind it, `None` if it is in a later segment.
+    /// Bytes to a place further on; 0 at or behind it, `None` if it is in a later segment. Where compaction has put another
+    /// segment in the place's, that one's end is the place.
     pub fn distance_to(&self, place: &Self) -> Option<u64> {
-        use std::cmp::Ordering::{Equal, Greater, Less};
-        match place.segment.base_offset.cmp(&self.segment.base_offset) {
-            Equal => Some(place.position.saturating_sub(self.position)),
-            Less => Some(0),
-            Greater => None,
+        if Arc::ptr_eq(&self.segment, &place.segment) {
+            return Some(place.position.saturating_sub(self.position));
         }
+        if self.segment.base_offset > place.segment.base_offset {
+            return Some(0);
+        }
+        let (end, next_offset) = self.segment.shown();
+        (next_offset > place.segment.base_offset).then(|| end.saturating_sub(self.position))
     }
 
     /// Where the reader goes on that was moved past damaged records since it was last asked. Between two frames, which is
@@ -165,10 +169,12 @@ impl Segment {
         Ok(Err(end))
     }
 
-    /// Whether its first record is from before this time. One that cannot be read is taken to be.
+    /// Whether its first record is from before this time. Of one that cannot be read it is not known: the search begins
+    /// before it.
     fn begins_before(&self, timestamp: u64) -> bool {
-        let first = IndexEntry { offset: self.base_offset, position: 0 };
-        self.end() > 0 && self.time_at(first).is_none_or(|time| time < timestamp)
+        // One that was compacted may begin with a later offset than its name says.
+        self.end() > 0
+            && self.frame_at(0, self.base_offset).is_some_and(|first| first.timestamp < timestamp)
     }
 
     /// The last index entry of a frame from before this time, if timestamps never go back.
@@ -192,14 +198,19 @@ impl Segment {
 
     /// The timestamp of the frame that the index lists there; `None` if it is not there, or is damaged.
     fn time_at(&self, entry: IndexEntry) -> Option<u64> {
+        let header = self.frame_at(entry.position, entry.offset)?;
+        (header.offset == entry.offset).then_some(header.timestamp)
+    }
+
+    /// The header of the frame at a position, of which the offset is `first` or larger; `None` if it is damaged.
+    fn frame_at(&self, position: u64, first: Offset) -> Option<Header> {
         let end = self.end();
-        if entry.position >= end || self.bad_at(entry.position).is_some() {
+        if position >= end || self.bad_at(position).is_some() {
             return None;
         }
-        let range = entry.position..end;
-        let mut walk = Walk::new(&*self.file, range, entry.offset, Offsets::Growing).short();
+        let mut walk = Walk::new(&*self.file, position..end, first, Offsets::Growing).short();
         match walk.next() {
-            Ok(Step::Frame(_, header)) if header.offset == entry.offset => Some(header.timestamp),
+            Ok(Step::Frame(_, header)) => Some(header),
             _ => None,
         }
     }

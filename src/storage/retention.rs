@@ -1,11 +1,14 @@
 //! Deleting what is too old or too much: whole segments, the oldest first, never the last one.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
 use super::error::AppendError;
 use super::log::Log;
+use super::replace;
 use super::segment::{self, Segment};
+use crate::model::Offset;
 
 /// How long records are kept, and how many.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,6 +26,15 @@ pub struct Deleted {
     pub segments: u64,
     /// Bytes of their logs.
     pub bytes: u64,
+}
+
+/// What is left to do to the files of segments that are out of the list. Nothing else is done to a log's files before.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished {
+    /// The segment with this base offset is being replaced, and that was decided.
+    pub(super) replacement: Option<Offset>,
+    /// Their files are to be removed, in this order.
+    pub(super) doomed: VecDeque<Arc<Segment>>,
 }
 
 /// What a segment takes, and since when.
@@ -101,31 +113,47 @@ impl Log {
     /// Readers do not find them from here on; those who are in one read on to its end. After an error the rest is deleted
     /// by the next call, before anything else.
     pub fn delete_oldest(&self, count: usize) -> io::Result<Deleted> {
-        let mut doomed = self.doomed.lock();
+        let mut unfinished = self.unfinished.lock();
         if self.is_discarded() {
             return Ok(Deleted::default());
         }
-        let writer = self.writer.lock();
-        let unsettled = writer.settling.front().map(|settling| settling.segment.base_offset);
-        let until = unsettled.unwrap_or(writer.active.base_offset);
-        drop(writer);
+        let until = self.settled_until();
         let mut segments = self.segments.write();
         let settled = segments.partition_point(|segment| segment.base_offset < until);
         for segment in segments.drain(..count.min(settled)) {
             segment.set_deleted();
-            doomed.push_back(segment);
+            unfinished.doomed.push_back(segment);
         }
         debug_assert!(!segments.is_empty(), "the last segment is never deleted");
         drop(segments);
+        self.finish_files(&mut unfinished)
+    }
+
+    /// Base offset of the first segment that is not durable yet, or has no name for good, or is appended to. The ones
+    /// before it may be deleted and compacted.
+    pub(super) fn settled_until(&self) -> Offset {
+        let writer = self.writer.lock();
+        let unsettled = writer.settling.front().map(|settling| settling.segment.base_offset);
+        unsettled.unwrap_or(writer.active.base_offset)
+    }
+
+    /// Does what is left to do. After an error the rest is done by the next call. Returns what was deleted by retention.
+    pub(super) fn finish_files(&self, unfinished: &mut Unfinished) -> io::Result<Deleted> {
+        if let Some(base) = unfinished.replacement {
+            replace::finish(&*self.env.disk, &self.dir, base)?;
+            unfinished.replacement = None;
+        }
         let mut deleted = Deleted::default();
-        while let Some(segment) = doomed.front() {
+        while let Some(segment) = unfinished.doomed.front() {
             self.remove(segment)?;
-            deleted.segments += 1;
-            deleted.bytes += segment.end();
-            tracing::info!(
-                segment = %segment.path(segment::WAL).display(), bytes = segment.end(), "segment deleted"
-            );
-            doomed.pop_front();
+            if !segment.is_replaced() {
+                deleted.segments += 1;
+                deleted.bytes += segment.end();
+                tracing::info!(
+                    segment = %segment.path(segment::WAL).display(), bytes = segment.end(), "segment deleted"
+                );
+            }
+            unfinished.doomed.pop_front();
         }
         self.env.metrics.segments_deleted.add(deleted.segments);
         self.env.metrics.bytes_deleted.add(deleted.bytes);

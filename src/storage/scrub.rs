@@ -58,8 +58,7 @@ impl Log {
     pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> io::Result<Scrubbed> {
         let mut total = Scrubbed::default();
         let segments = self.segments.read().clone();
-        // One that is deleted meanwhile has no checksums any more, and needs none.
-        for segment in segments.into_iter().filter(|segment| !segment.is_deleted()) {
+        for segment in segments {
             // It may replace files: the directory stays as long.
             let _names = self.names.read();
             self.refuse_discarded()?;
@@ -80,6 +79,11 @@ impl Log {
         pace: &mut Pace<'_>,
         summed: &mut u64,
     ) -> io::Result<()> {
+        let _scrubbing = self.scrubbing.lock();
+        if segment.is_deleted() || self.unfinished.lock().replacement.is_some() {
+            // It has no checksums any more, and needs none; or nobody knows which it has.
+            return Ok(());
+        }
         let Some((sums, in_use)) = self.sums_of(segment)?.filter(|(sums, _)| sums.is_whole())
         else {
             *summed += 1;
@@ -117,6 +121,36 @@ impl Log {
             sums.put_all_bad(range.start / BLOCK..last, segment.end())?;
         }
         Ok(())
+    }
+
+    /// The checksums of a sealed segment, and how far it was flushed: whole. Makes them anew if there are none to be
+    /// believed.
+    pub(super) fn sums_for_compaction(
+        &self,
+        segment: &Segment,
+        pause: &mut dyn FnMut(u64) -> bool,
+    ) -> io::Result<(Checksums, Mark)> {
+        let (path, base) = (segment.path(segment::SUM), segment.base_offset);
+        let open = || -> io::Result<Option<(Checksums, Mark)>> {
+            let sums = Checksums::open(&*self.env.disk, &path, base, 0, segment.end())?;
+            Ok(sums.and_then(|sums| match sums.marked() {
+                Marked::Upto(mark) if mark.position > 0 || segment.end() == 0 => Some((sums, mark)),
+                Marked::Upto(_) | Marked::Damaged => None,
+            }))
+        };
+        let mut found = open()?;
+        if found.is_none() && !segment.is_deleted() {
+            let _scrubbing = self.scrubbing.lock();
+            let mut pace = Pace { segment, pause, bytes: 0, cold: None };
+            let summed = self.sum_up(segment, None, &mut pace);
+            pace.forget();
+            summed?;
+            found = open()?;
+        }
+        found.filter(|(_, mark)| mark.position == segment.end()).ok_or_else(|| {
+            let what = "the segment has another length than was flushed, or no checksums";
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {what}", path.display()))
+        })
     }
 
     /// The checksums in use, or those on the disk, and whether they are in use: a flush comes to them. `None` if there are
@@ -160,6 +194,7 @@ impl Log {
             bad: &found.bad,
             old,
             segment_bytes: 0,
+            note: segment.note(),
         };
         build_sums(&self.env, &build, |position, len| pace.before(position, len)).map(drop)
     }

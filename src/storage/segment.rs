@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::{Mutex, RwLock};
 
-use super::checksums::BLOCK;
+use super::checksums::{BLOCK, Note};
 use super::damage::{BadRange, BadRanges, Frames};
 use super::disk::File;
 use super::error::LocateError;
@@ -40,9 +40,22 @@ pub(super) struct Segment {
     bad_from: AtomicU64,
     /// A wrong index entry was met, and said so.
     index_distrusted: AtomicBool,
+    /// What compaction has done to it.
+    note: Mutex<Option<Note>>,
+    /// Compaction has put another one in its place.
+    successor: OnceLock<Successor>,
     /// The newest timestamp of its records, once somebody has looked and it is sealed.
     pub(super) newest: OnceLock<u64>,
     metrics: Arc<Metrics>,
+}
+
+/// Where readers of a segment that was replaced go on once they have read it.
+#[derive(Debug)]
+struct Successor {
+    /// Not kept for them: what was replaced itself may be gone before they come.
+    segment: Weak<Segment>,
+    /// First byte behind what the segment's records have become.
+    position: u64,
 }
 
 /// What a segment starts with.
@@ -98,6 +111,8 @@ impl Segment {
             bad: RwLock::default(),
             bad_from: AtomicU64::new(u64::MAX),
             index_distrusted: AtomicBool::new(false),
+            note: Mutex::default(),
+            successor: OnceLock::new(),
             newest: OnceLock::new(),
             metrics,
         }
@@ -139,6 +154,33 @@ impl Segment {
 
     pub(super) fn set_deleted(&self) {
         self.deleted.store(true, Ordering::Release);
+    }
+
+    /// What compaction has done to it.
+    pub(super) fn note(&self) -> Option<Note> {
+        *self.note.lock()
+    }
+
+    pub(super) fn set_note(&self, note: Option<Note>) {
+        *self.note.lock() = note;
+    }
+
+    /// Another one takes its place. Those who read it go on to its end, and then at `position` of the other one. Under the
+    /// lock of the log's list, together with the change there.
+    pub(super) fn replaced_by(&self, segment: &Arc<Self>, position: u64) {
+        // Replaced once: what is not in the list is not compacted.
+        let _ = self.successor.set(Successor { segment: Arc::downgrade(segment), position });
+        self.set_deleted();
+    }
+
+    pub(super) fn is_replaced(&self) -> bool {
+        self.successor.get().is_some()
+    }
+
+    /// Where readers go on behind a segment that was replaced, if what replaced it is there still.
+    pub(super) fn successor(&self) -> Option<(Arc<Self>, u64)> {
+        let Successor { segment, position } = self.successor.get()?;
+        Some((segment.upgrade()?, *position))
     }
 
     /// When the segment began.

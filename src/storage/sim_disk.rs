@@ -54,12 +54,24 @@ pub(crate) struct Faults {
     /// Files and directories that can still be removed, directories renamed, and directories synced before that fails;
     /// `None` for no limit.
     pub(crate) names_left: Option<usize>,
+    /// Changes of any kind that the disk still takes before it takes none at all: what ends the process comes next.
+    pub(crate) changes_left: Option<usize>,
     /// Bytes that the file system says it has left; `None` for more than anybody needs.
     pub(crate) free: Option<u64>,
 }
 
 impl Faults {
+    fn change(&mut self) -> io::Result<()> {
+        match &mut self.changes_left {
+            Some(0) => return Err(io::Error::other("simulated")),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Ok(())
+    }
+
     fn change_names(&mut self) -> io::Result<()> {
+        self.change()?;
         match &mut self.names_left {
             Some(0) => return Err(io::Error::other("simulated")),
             Some(left) => *left -= 1,
@@ -144,6 +156,7 @@ impl Disk for SimDisk {
                 return Err(io::ErrorKind::NotFound.into());
             }
             None => {
+                self.faults.lock().change()?;
                 let refused = self.faults.lock().no_create;
                 if refused.is_some_and(|refused| path.to_string_lossy().contains(refused)) {
                     return Err(full());
@@ -155,6 +168,7 @@ impl Disk for SimDisk {
             }
         };
         if how == Open::Truncate && !inode.lock().bytes.is_empty() {
+            self.faults.lock().change()?;
             inode.lock().set_len(0);
         }
         Ok(Arc::new(SimFile { inode, disk: self.clone(), path: path.to_owned() }))
@@ -181,6 +195,7 @@ impl Disk for SimDisk {
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.faults.lock().change()?;
         if self.faults.lock().no_rename {
             return Err(full());
         }
@@ -288,6 +303,7 @@ impl File for SimFile {
 
     fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
         let mut faults = self.disk.faults.lock();
+        faults.change()?;
         let mut n = buf.len().min(faults.short_write.take().unwrap_or(usize::MAX));
         if let Some(space) = &mut faults.space {
             if *space == 0 {
@@ -303,9 +319,12 @@ impl File for SimFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        if self.disk.faults.lock().no_set_len {
+        let mut faults = self.disk.faults.lock();
+        faults.change()?;
+        if faults.no_set_len {
             return Err(io::Error::other("simulated"));
         }
+        drop(faults);
         self.inode.lock().set_len(usize::try_from(len).unwrap());
         Ok(())
     }
@@ -315,6 +334,7 @@ impl File for SimFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        self.disk.faults.lock().change()?;
         self.disk.syncs.fetch_add(1, Ordering::Relaxed);
         if std::mem::take(&mut self.disk.faults.lock().sync_error) {
             self.inode.lock().lose();
@@ -377,6 +397,7 @@ impl Map for SimMap {
         if words <= self.backed.load(Ordering::Acquire) {
             return Ok(());
         }
+        self.disk.faults.lock().change()?;
         let inode = self.inode.lock();
         match &*inode {
             Some(inode) if words <= self.capacity && !self.refuses_to_grow() => {
@@ -394,6 +415,7 @@ impl Map for SimMap {
 
     fn seal(&self, words: usize) -> io::Result<()> {
         if let Some(inode) = self.inode.lock().take() {
+            self.disk.faults.lock().change()?;
             self.backed.fetch_min(words, Ordering::AcqRel);
             let mut inode = inode.lock();
             if inode.bytes.len() != words * WORD {

@@ -2,6 +2,7 @@
 //!
 //! Every layer writes with the `tracing` macros and knows nothing of this module; [`init`] decides where that goes.
 
+mod level;
 mod logs;
 mod options;
 mod traces;
@@ -10,6 +11,7 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry};
 
+pub use level::{Level, LevelError};
 pub use options::{LogFormat, Options, Traces};
 pub use traces::Guard;
 
@@ -25,22 +27,23 @@ pub enum TelemetryError {
 }
 
 /// Starts logging to standard error, and traces if they are on. Keep the [`Guard`]: dropping it delivers what is left
-/// of the traces.
+/// of the traces. The [`Level`] changes what is logged.
 ///
 /// With traces off no trace layer exists, so a span costs what the log filter costs.
-pub fn init(options: &Options) -> Result<Guard, TelemetryError> {
-    let filter = EnvFilter::try_new(&options.log_level)?;
-    let logs = logs::layer::<Registry>(options.log_format);
+pub fn init(options: &Options) -> Result<(Guard, Level), TelemetryError> {
+    let (filter, level) = level::filter(EnvFilter::try_new(&options.log_level)?);
+    let format = options.log_format;
     match traces::provider(options) {
         None => {
             // One filter for everything: what it drops is never built.
-            Registry::default().with(logs).with(filter).try_init()?;
-            Ok(Guard::idle())
+            Registry::default().with(filter).with(logs::layer(format)).try_init()?;
+            Ok((Guard::idle(), level))
         }
         Some(provider) => {
             let traces = traces::layer(&provider);
-            Registry::default().with(logs.with_filter(filter)).with(traces).try_init()?;
-            Ok(Guard::of(provider))
+            let logs = logs::layer::<Registry>(format).with_filter(filter);
+            Registry::default().with(logs).with(traces).try_init()?;
+            Ok((Guard::of(provider), level))
         }
     }
 }

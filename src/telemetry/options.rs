@@ -55,12 +55,18 @@ pub enum Traces {
 
 fn filter<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
-    match EnvFilter::try_new(&text) {
-        Ok(_) if !names_no_level(&text) => Ok(text),
-        _ => Err(D::Error::custom(format!(
+    parse_filter(&text).map_err(D::Error::custom)?;
+    Ok(text)
+}
+
+/// The filter that a text means; what it must be if it means none.
+pub(super) fn parse_filter(text: &str) -> Result<EnvFilter, String> {
+    match EnvFilter::try_new(text) {
+        Ok(filter) if !names_no_level(text) => Ok(filter),
+        _ => Err(format!(
             "must be error, warn, info, debug, trace or off, or directives such as \
              \"info,hermitmq::storage=debug\", not {text:?}"
-        ))),
+        )),
     }
 }
 

@@ -46,6 +46,7 @@ pub struct Start {
     args: Vec<OsString>,
     env: Vec<(String, String)>,
     port: u16,
+    admin: bool,
 }
 
 impl Start {
@@ -56,12 +57,19 @@ impl Start {
             args: Vec::new(),
             env: Vec::new(),
             port: 0,
+            admin: false,
         }
     }
 
     /// Listens on this port instead of a free one: that of a broker before it.
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
+        self
+    }
+
+    /// With an admin listener: see [`Broker::admin`].
+    pub fn with_admin(mut self) -> Self {
+        self.admin = true;
         self
     }
 
@@ -99,6 +107,9 @@ impl Start {
         };
         command.args(["serve", "--port", &self.port.to_string(), "--data-dir"]);
         command.arg(&self.data_dir);
+        // Several brokers run at once: each has a free port for its admin listener, or none.
+        let admin = if self.admin { "127.0.0.1:0" } else { "" };
+        command.env("HERMITMQ_ADMIN__LISTEN", admin);
         command.args(&self.args).envs(self.env.iter().map(|(k, v)| (k, v)));
         if let Some(parent) = self.data_dir.parent().filter(|parent| parent.is_dir()) {
             command.current_dir(parent);
@@ -117,6 +128,11 @@ impl Start {
     pub fn try_run(self) -> Result<Broker, Ended> {
         let child = self.command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Broker::watch(child)
+    }
+
+    /// Starts the broker and does not wait until it listens: see [`Broker::listening`].
+    pub fn spawn(self) -> Broker {
+        Broker::attach(self.command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap())
     }
 
     /// Starts the broker as the command that another one runs, and waits until it listens.
@@ -164,7 +180,7 @@ impl Broker {
         env.iter().fold(start, |start, (name, value)| start.env(name, value)).run()
     }
 
-    fn watch(mut child: Child) -> Result<Self, Ended> {
+    fn attach(mut child: Child) -> Self {
         let log = Arc::new(Mutex::new(Vec::new()));
         let stderr = BufReader::new(child.stderr.take().unwrap());
         let sink = Arc::clone(&log);
@@ -173,27 +189,46 @@ impl Broker {
                 sink.lock().unwrap().push(String::from_utf8_lossy(&line).into_owned());
             }
         });
-        let mut broker =
-            Self { child, addr: ([127, 0, 0, 1], 0).into(), log, reader: Some(reader) };
+        Self { child, addr: ([127, 0, 0, 1], 0).into(), log, reader: Some(reader) }
+    }
+
+    fn watch(child: Child) -> Result<Self, Ended> {
+        let mut broker = Self::attach(child);
+        match broker.listening() {
+            Ok(()) => Ok(broker),
+            Err(status) => Err(Ended { status, log: broker.log_text() }),
+        }
+    }
+
+    /// Waits until the broker listens; its status if it ends before.
+    pub fn listening(&mut self) -> Result<(), ExitStatus> {
         let start = Instant::now();
-        broker.addr = loop {
-            let listening =
-                broker.log().into_iter().find(|line| line.get("message") == "listening");
-            if let Some(line) = listening {
-                break line.get("addr").parse().expect("the address in the log");
+        self.addr = loop {
+            if let Some(addr) = self.said_addr("listening") {
+                break addr;
             }
-            if broker.child.try_wait().unwrap().is_some() {
-                let (status, _) = broker.wait();
-                return Err(Ended { status, log: broker.log_text() });
+            if self.child.try_wait().unwrap().is_some() {
+                return Err(self.wait().0);
             }
-            assert!(start.elapsed() < HANG, "not listening:\n{}", broker.log_text());
+            assert!(start.elapsed() < HANG, "not listening:\n{}", self.log_text());
             std::thread::sleep(std::time::Duration::from_millis(2));
         };
-        Ok(broker)
+        Ok(())
+    }
+
+    /// The address in a line of the log, once that is there.
+    fn said_addr(&self, message: &str) -> Option<SocketAddr> {
+        let said = self.log().into_iter().find(|line| line.get("message") == message)?;
+        Some(said.get("addr").parse().expect("the address in the log"))
     }
 
     pub fn addr(&self) -> SocketAddr {
         self.addr
+    }
+
+    /// The address of the admin listener; see [`Start::with_admin`].
+    pub fn admin(&self) -> SocketAddr {
+        wait_for("the admin listener", || self.said_addr("the admin listener answers"))
     }
 
     pub fn pid(&self) -> u32 {

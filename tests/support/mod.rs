@@ -9,6 +9,7 @@
 )]
 
 mod broker;
+pub mod http;
 mod inject;
 mod journal;
 mod load;

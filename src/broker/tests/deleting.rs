@@ -146,7 +146,7 @@ fn whoever_waits_is_told() {
 /// Passes of retention, scrubs and flushes that began before the deletion do nothing to the topic that comes after it.
 #[test]
 fn nothing_of_the_old_topic_touches_the_new_one() {
-    for seed in 0..20 {
+    for seed in 0..8 {
         let disk = SimDisk::default();
         let mut parts = parts(Arc::new(disk.clone()));
         parts.storage.retention_mb = 1;

@@ -5,6 +5,7 @@ mod always;
 mod bell;
 mod catalog;
 mod commits;
+mod compaction;
 mod declared;
 mod deleting;
 mod expiry;
@@ -50,6 +51,7 @@ fn parts(disk: Arc<dyn Disk>) -> Parts {
             flush_interval_ms: NEVER_MS,
             ..storage::Options::default()
         },
+        compaction: storage::CompactionOptions::default(),
         disk,
         clock: Arc::new(ManualClock::new(7)),
         metrics: Arc::new(Metrics::default()),

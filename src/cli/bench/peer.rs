@@ -30,7 +30,8 @@ impl Peer {
             command.env_remove(name);
         }
         command.args(["serve", "--port", "0", "--log-level", "info"]);
-        command.args(["--set", "telemetry.log_format=json"]);
+        // Nobody is to look after it, and the port for that may be taken.
+        command.args(["--set", "telemetry.log_format=json", "--set", "admin.listen="]);
         command.arg("--config").arg(&config).arg("--data-dir").arg(dir.join("data"));
         command.args(settings.iter().flat_map(|setting| ["--set", setting]));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());

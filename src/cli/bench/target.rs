@@ -70,6 +70,8 @@ impl Target {
             .map_err(|error| Failure::Usage(error.to_string()))?;
         let mut config = loaded.config;
         config.storage.data_dir = scratch.path().join("data");
+        // Nobody is to look after it, and its port may be taken.
+        config.admin.listen.clear();
         let server = Server::start(&config).map_err(|error| Failure::Runtime(causes(&error)))?;
         let addr = server.addr().to_string();
         report::note(&format!(

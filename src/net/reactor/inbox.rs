@@ -3,12 +3,15 @@
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use mio::Waker;
 use mio::net::TcpStream;
 use parking_lot::Mutex;
 
+use super::pulse::Heartbeat;
+use super::roster::ConnectionInfo;
 use super::session::Session;
 use crate::broker::{WaiterId, Wake};
 use crate::net::open::Opened;
@@ -48,6 +51,10 @@ pub(super) enum Message {
     Opened(Key, Box<Opened>),
     /// What a consumer is to be sent next is in the page cache now.
     Warmed(Key),
+    /// Tell of so many connections at most, and whether these are all.
+    List(usize, Sender<(Vec<ConnectionInfo>, bool)>),
+    /// Close a connection; tell whether it was there.
+    Close(Key, Sender<bool>),
     /// Finish what was received, then end; at the latest at this time.
     Stop(Instant),
 }
@@ -73,11 +80,13 @@ pub(super) struct Inbox {
     reactor: usize,
     mail: Mutex<Mail>,
     waker: Waker,
+    /// Whether its reactor turns.
+    pub(super) heartbeat: Heartbeat,
 }
 
 impl Inbox {
     pub(super) fn new(reactor: usize, waker: Waker) -> Arc<Self> {
-        Arc::new(Self { reactor, mail: Mutex::default(), waker })
+        Arc::new(Self { reactor, mail: Mutex::default(), waker, heartbeat: Heartbeat::new() })
     }
 
     /// Says that the calling thread is this inbox's reactor.
@@ -97,10 +106,14 @@ impl Inbox {
             was_empty
         };
         // A reactor looks into its own inbox before it sleeps.
-        if was_empty
-            && CURRENT.get() != Some(self.reactor)
-            && let Err(error) = self.waker.wake()
-        {
+        if was_empty && CURRENT.get() != Some(self.reactor) {
+            self.rouse();
+        }
+    }
+
+    /// Has the reactor turn at once if it sleeps.
+    pub(super) fn rouse(&self) {
+        if let Err(error) = self.waker.wake() {
             tracing::error!(reactor = self.reactor, %error, "a reactor could not be woken");
         }
     }

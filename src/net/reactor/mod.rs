@@ -11,7 +11,9 @@ mod control;
 mod gather;
 mod inbox;
 mod plane;
+mod pulse;
 mod receive;
+mod roster;
 mod send;
 mod session;
 mod waiting;
@@ -35,6 +37,8 @@ use super::sys;
 use crate::metrics::CloseReason;
 
 pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
+pub use self::pulse::Pulse;
+pub use self::roster::{ConnectionId, ConnectionInfo, Connections, InvalidConnectionId, Listed};
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;
@@ -94,6 +98,7 @@ impl Reactor {
         let mut events = Events::with_capacity(EVENTS);
         let mut mail = Mail::default();
         loop {
+            self.cx.inbox.heartbeat.beat();
             self.read_mail(&mut mail);
             self.take_turns();
             self.flush_gathered();
@@ -173,6 +178,13 @@ impl Reactor {
                         session.warming = false;
                         self.drive(key);
                     }
+                }
+                Message::List(max, to) => {
+                    // Whoever has asked may have given up.
+                    let _ = to.send(self.list(max));
+                }
+                Message::Close(key, to) => {
+                    let _ = to.send(self.close_wanted(key));
                 }
                 Message::Stop(at) => self.stop(at),
             }
@@ -330,7 +342,7 @@ impl Reactor {
         }
         let mut session = self.sessions.remove(key.slot());
         session.leave(&mut self.cx);
-        self.cx.metrics.connections.dec();
+        self.cx.metrics.ended(session.role.counted());
         let peer = session.peer;
         let _in_span = session.span.enter();
         if let Some(reason) = reason {
@@ -353,7 +365,7 @@ impl Reactor {
         let deregistered = self.poll.registry().deregister(&mut session.stream);
         match (deregistered, self.inboxes.get(reactor)) {
             (Ok(()), Some(inbox)) => inbox.send(Message::Moved(Box::new(session))),
-            _ => self.cx.metrics.connections.dec(),
+            _ => self.cx.metrics.ended(session.role.counted()),
         }
     }
 

@@ -14,6 +14,8 @@ use super::acceptor::Acceptor;
 use super::context::{Context, SCRATCH};
 use super::gather::Gather;
 use super::inbox::{DELETIONS, Inbox, MemoryWake, Message};
+use super::pulse::Pulse;
+use super::roster::Connections;
 use super::waiting::Spares;
 use super::worker::Workers;
 use super::{Reactor, WAKER};
@@ -179,6 +181,16 @@ impl DataPlane {
     /// Number of reactors.
     pub fn reactors(&self) -> usize {
         self.reactors.len()
+    }
+
+    /// What asks the reactors whether they turn.
+    pub fn pulse(&self) -> Pulse {
+        Pulse::of(self.reactors.iter().map(|(inbox, _)| Arc::clone(inbox)))
+    }
+
+    /// What lists the connections, and closes one.
+    pub fn connections(&self) -> Connections {
+        Connections::of(self.reactors.iter().map(|(inbox, _)| Arc::clone(inbox)))
     }
 
     /// Stops accepting, answers what was received, closes every connection, and ends the threads. What is not done by

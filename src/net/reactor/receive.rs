@@ -285,6 +285,11 @@ impl Session {
             self.refuse(status::of_stopping());
             return Some(Verdict::Again);
         }
+        if let Asked::V1_1(handshake) = &asked
+            && (handshake.client.name.is_some() || handshake.client.software.is_some())
+        {
+            self.client = Some(Box::new(handshake.client.clone()));
+        }
         if let Some(result) = open_now(&cx.broker, &asked) {
             return Some(self.opened(result, cx));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::context::Context;
 use super::session::{Ending, Role, Session, Verdict};
 use super::worker::{Job, Work};
-use crate::broker::{Cursor, Fetch, Moved};
+use crate::broker::{Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
 use crate::net::sys::send_file;
@@ -106,13 +106,13 @@ impl Session {
                 return Sent::Blocked;
             }
             let max = if self.warm > 0 { self.warm.min(left) } else { SLICE };
-            let to_end =
-                |cursor: &Cursor| reading.until.as_ref().map(|end| cursor.distance_to(end));
-            let max = match to_end(cursor) {
-                Some(Some(0)) => return Sent::Done,
-                Some(Some(bytes)) => max.min(bytes),
-                Some(None) | None => max,
-            };
+            let max = reading.limit(cursor, max);
+            if max == 0 {
+                partition.traffic().records_out.add(reading.count(reading.until_offset));
+                return Sent::Done;
+            }
+            // Read before: what is before it was sent once there is nothing more to send.
+            let end = partition.end_offset();
             let fetched = partition.fetch(cursor, max);
             if let Some(offset) = cursor.take_skipped()
                 && self.connection.speaks_1_1()
@@ -122,23 +122,27 @@ impl Session {
                     Err(_) => return Sent::Close(None),
                 }
             }
-            if let Some(moved) = cursor.take_moved()
-                && self.connection.speaks_1_1()
-            {
+            if let Some(moved) = cursor.take_moved() {
+                partition.traffic().records_out.add(reading.count(moved.from));
+                reading.pass(moved.to);
                 // It stands at the beginning of a segment.
-                match self.tell_moved(moved, cx) {
-                    Ok(()) => continue,
-                    Err(_) => return Sent::Close(None),
+                if self.connection.speaks_1_1() {
+                    match self.tell_moved(moved, cx) {
+                        Ok(()) => continue,
+                        Err(_) => return Sent::Close(None),
+                    }
                 }
             }
             let slice = match fetched {
                 Fetch::Slice(slice) => slice,
-                Fetch::Tail if reading.until.is_some() => return Sent::Done,
-                Fetch::Tail => return Sent::Tail,
+                Fetch::Tail => {
+                    partition.traffic().records_out.add(reading.count(end));
+                    return if reading.until.is_some() { Sent::Done } else { Sent::Tail };
+                }
                 Fetch::Damaged => return Sent::Damaged,
                 Fetch::Deleted => return Sent::Deleted,
             };
-            if to_end(cursor).flatten().is_some_and(|bytes| bytes < slice.len()) {
+            if reading.limit(cursor, slice.len()) < slice.len() {
                 // It went on to the segment in which it ends.
                 continue;
             }
@@ -159,6 +163,7 @@ impl Session {
                     cursor.advance(sent);
                     self.sent_at = cx.now;
                     cx.metrics.bytes_out.add(sent);
+                    partition.traffic().bytes_out.add(sent);
                     left = left.saturating_sub(sent);
                     self.warm = self.warm.saturating_sub(sent);
                 }

@@ -14,12 +14,12 @@ use super::inbox::Key;
 use super::receive::Large;
 use super::waiting::{Spares, WaitingAcks};
 use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
-use crate::metrics::CloseReason;
+use crate::metrics::{CloseReason, ConnectionRole};
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{self, Reading, Target};
 use crate::net::status::{self, Refusal};
 use crate::protocol::COMMIT_ACK;
-use crate::protocol::v1_1::{Answer, AnswerTo};
+use crate::protocol::v1_1::{Answer, AnswerTo, Client};
 
 /// A peer that has ended, or broken the protocol, has this long to take its last answers; a consumer of a deleted topic, to
 /// take anything.
@@ -50,6 +50,18 @@ pub(super) enum Role {
     Committed,
 }
 
+impl Role {
+    /// How it is counted; `None` before the handshake is done.
+    pub(super) fn counted(&self) -> Option<ConnectionRole> {
+        match self {
+            Self::Unknown => None,
+            Self::Producer(_) => Some(ConnectionRole::Producer),
+            Self::Consumer { .. } => Some(ConnectionRole::Consumer),
+            Self::Committer(..) | Self::Committed => Some(ConnectionRole::Committer),
+        }
+    }
+}
+
 /// The end that a session is coming to, once its answers are out: a reason if the broker chose to.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ending(pub(super) Option<CloseReason>);
@@ -60,6 +72,10 @@ pub(super) struct Ending(pub(super) Option<CloseReason>);
 pub(super) struct Session {
     pub(super) stream: TcpStream,
     pub(super) peer: SocketAddr,
+    /// When it was accepted.
+    pub(super) begun: Instant,
+    /// What the client says of itself.
+    pub(super) client: Option<Box<Client>>,
     pub(super) key: Key,
     pub(super) connection: Connection,
     pub(super) role: Role,
@@ -124,6 +140,8 @@ impl Session {
         Self {
             stream,
             peer,
+            begun: Instant::now(),
+            client: None,
             key: Key(0),
             connection,
             role: Role::Unknown,
@@ -282,6 +300,12 @@ impl Session {
             }
         }
         self.pending_new = !self.pending.is_empty();
+        let verdict = self.begin(target, cx);
+        cx.metrics.begun(self.role.counted());
+        verdict
+    }
+
+    fn begin(&mut self, target: Target, cx: &mut Context) -> Verdict {
         match target {
             Target::Producer { partition, flushed } => {
                 self.flushed = flushed;

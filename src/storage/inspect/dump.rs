@@ -18,7 +18,7 @@ use crate::storage::damage::BadRange;
 use crate::storage::disk::Disk;
 
 /// A broker beside this may remove or rename a segment: then the list is read again.
-const ATTEMPTS: u32 = 5;
+const ATTEMPTS: u32 = 20;
 
 /// A frame as it is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,11 +94,15 @@ impl Dump<'_> {
             }
             let next_is_early_enough =
                 next.is_some_and(|next| next <= self.range.start && next > files.base);
-            if next_is_early_enough || files.base < self.done.0 {
+            // One that was shown may have become part of the one before it, with others that were not.
+            let was_shown = files.base < self.done.0 && next.is_none_or(|n| n <= self.done.0);
+            if next_is_early_enough || was_shown {
                 continue;
             }
             if files.base > self.done.0 {
-                self.done = (files.base, 0);
+                // What a broker has just merged is there twice for a moment.
+                let shown = if self.live { self.done.1 } else { 0 };
+                self.done = (files.base, shown.max(files.base));
             }
             if files.state == State::Provisional {
                 if self.live {
@@ -152,7 +156,7 @@ impl Dump<'_> {
             if shown.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
-            self.done.1 = pieces.next_offset();
+            self.done.1 = self.done.1.max(pieces.next_offset());
             if pieces.next_offset() >= self.range.end {
                 return Ok(ControlFlow::Continue(pieces.next_offset()));
             }

@@ -6,11 +6,15 @@ use std::path::Path;
 
 use super::report::{Finding, Kind, State};
 use crate::model::Offset;
-use crate::storage::disk::Disk;
+use crate::storage::checksums::Checksums;
+use crate::storage::disk::{Disk, Open};
 use crate::storage::{replace, segment};
 
 /// Files that are of no use after a crash.
-const TEMPORARY: [&str; 3] = ["idx.tmp", "sum.tmp", replace::WAL_TEMPORARY];
+const TEMPORARY: [&str; 3] = [replace::IDX_TEMPORARY, "sum.tmp", replace::WAL_TEMPORARY];
+
+/// What is said of a segment that another one holds.
+const MERGED: &str = "was merged into the segment before it; a start removes it";
 
 /// The files of one segment, by name.
 #[derive(Debug, Clone)]
@@ -22,6 +26,10 @@ pub(in crate::storage) struct Files {
     pub(in crate::storage) sum: String,
     /// It is being replaced: these are the files that count.
     pub(in crate::storage) replaced: bool,
+    /// Compaction has noted that it stands for the log up to this offset; else its base offset.
+    pub(in crate::storage) covers: Offset,
+    /// Bytes of the log then; 0 if it is gone.
+    pub(in crate::storage) len: u64,
 }
 
 /// A partition's directory at one moment.
@@ -51,20 +59,32 @@ impl Layout {
         };
         let named = |base: &Offset| has(base, segment::WAL) || has(base, replace::WAL_SWAP);
         let last = names.keys().rfind(|base| named(base)).copied();
-        let mut segments = Vec::new();
+        let mut segments: Vec<Files> = Vec::new();
+        let mut merged = BTreeSet::new();
         for base in names.keys().filter(|base| named(base)) {
+            if segments.last().is_some_and(|before| before.covers > *base) && last != Some(*base) {
+                merged.insert(*base);
+                continue;
+            }
             let state = if last == Some(*base) { State::Active } else { State::Sealed };
             let replaced = has(base, replace::WAL_SWAP);
             let wal = if replaced { replace::WAL_SWAP } else { segment::WAL };
             let swapped = replaced && has(base, replace::SUM_SWAP);
             let sum = if swapped { replace::SUM_SWAP } else { segment::SUM };
-            segments.push(Files::new(*base, state, wal, sum, replaced));
+            let mut files = Files::new(*base, state, wal, sum, replaced);
+            files.read_state(disk, dir)?;
+            segments.push(files);
         }
         for base in names.keys().filter(|base| has(base, segment::PROVISIONAL)) {
             let (wal, sum) = (segment::PROVISIONAL, segment::SUM);
             segments.push(Files::new(*base, State::Provisional, wal, sum, false));
         }
         for (&base, extensions) in &names {
+            if merged.contains(&base) {
+                let (name, message) = (format!("{base:020}.{}", segment::WAL), MERGED);
+                beside.push(Finding::note(Kind::Merged, &name, message));
+                continue;
+            }
             let files = segments.iter().find(|files| files.base == base);
             for extension in extensions {
                 beside.extend(judge(base, extension, files));
@@ -78,7 +98,16 @@ impl Files {
     fn new(base: Offset, state: State, wal: &str, sum: &str, replaced: bool) -> Self {
         let name = |extension: &str| format!("{base:020}.{extension}");
         let (wal, idx, sum) = (name(wal), name(segment::IDX), name(sum));
-        Self { base, state, wal, idx, sum, replaced }
+        Self { base, state, wal, idx, sum, replaced, covers: base, len: 0 }
+    }
+
+    fn read_state(&mut self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+        let len = disk.open(&dir.join(&self.wal), Open::Read).and_then(|file| file.len());
+        // One that is gone by now is met again where it matters.
+        self.len = len.unwrap_or(0);
+        let note = Checksums::peek_note(disk, &dir.join(&self.sum), self.base, self.len)?;
+        self.covers = note.map_or(self.base, |note| note.covers);
+        Ok(())
     }
 }
 

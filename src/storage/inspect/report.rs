@@ -72,6 +72,8 @@ pub enum Kind {
     SetAside,
     /// What was being written when the process ended.
     Temporary,
+    /// A segment that was merged into the one before it.
+    Merged,
     /// A derived file without its segment.
     Orphan,
     /// A segment that was being replaced; a start goes on with it.

@@ -15,8 +15,8 @@ use crate::storage::damage::BadRange;
 use crate::storage::disk::{Disk, Open};
 use crate::storage::index::{IndexEntry, IndexPolicy};
 
-/// A broker beside this may remove a segment between two looks: then the look begins again.
-const ATTEMPTS: u32 = 5;
+/// A broker beside this may remove a segment, or merge some, between two looks: then the look begins again.
+const ATTEMPTS: u32 = 20;
 
 /// A segment, looked at whole.
 #[derive(Debug)]
@@ -82,6 +82,7 @@ pub(in crate::storage) fn examine_all(
             Err(error) if error.source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS => {
                 attempt += 1;
             }
+            Ok((segments, _)) if live && attempt < ATTEMPTS && overlap(&segments) => attempt += 1,
             result => return result,
         }
     }
@@ -131,6 +132,12 @@ fn look(
         last.report.findings.extend(gap);
     }
     Ok((segments, findings))
+}
+
+/// Whether two segments hold the same offsets.
+fn overlap(segments: &[Examined]) -> bool {
+    let mut findings = segments.iter().flat_map(|segment| &segment.report.findings);
+    findings.any(|finding| finding.kind == Kind::Overlap)
 }
 
 fn provisional(files: &Files, message: &str) -> Finding {
@@ -262,7 +269,11 @@ impl Examined {
             let message = "the next segment begins with offsets that this one holds";
             return Some(Finding::damage(Kind::Overlap, wal, message).offsets(&(next..end)));
         }
-        if end >= next || (self.is_too_short() && told.is_some_and(|told| told >= next)) {
+        // Compaction takes out what is superseded, up to there.
+        if end >= next
+            || self.view.files.covers >= next
+            || (self.is_too_short() && told.is_some_and(|told| told >= next))
+        {
             return None;
         }
         // The segment says itself that its records went on to there.

@@ -82,6 +82,8 @@ impl Recovery<'_> {
             return self.lost(base, file, len, sums, mark);
         }
         sums.drop_other_marks(&mark);
+        // What is appended from here on is not compacted.
+        sums.set_note(None);
         let covered = self.behind(base, &*file, &sums, &mark, len)?;
         let usable = covered.is_some();
         let covered = covered.unwrap_or(Coverage { end: mark.position, rot: None });
@@ -224,6 +226,7 @@ impl Recovery<'_> {
             bad: &found.bad,
             old,
             segment_bytes: self.options.segment_bytes,
+            note: None,
         };
         let built = space_or(build_sums(self.env, &build, |_, _| Ok(())))?;
         let (sums, tail) = built.map_or((None, 0), |(sums, tail)| (Some(sums), tail));

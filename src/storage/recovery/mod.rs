@@ -10,10 +10,12 @@
 //! Segments with a provisional name follow on the last one if it ends where they begin: then nothing is missing between
 //! them. Otherwise a power cut has lost what was, and they are set aside.
 //!
-//! Reading order: this file, `active` and `sealed` (one segment each), `provisional` (from one to the next), `survey`
-//! (walking frames past damage), `sums` (making checksums anew), `torn` (cutting and keeping).
+//! Reading order: this file, `leftovers` (what an end in the middle of something has left), `active` and `sealed` (one
+//! segment each), `provisional` (from one to the next), `survey` (walking frames past damage), `sums` (making checksums anew),
+//! `torn` (cutting and keeping).
 
 mod active;
+mod leftovers;
 mod provisional;
 mod sealed;
 mod sums;
@@ -82,6 +84,7 @@ impl Recovery<'_> {
     /// Opens all segments. An empty directory gets its first one.
     pub(super) fn run(&self) -> Result<Recovered, OpenError> {
         self.finish_replacements().map_err(OpenError::at(&**self.dir))?;
+        self.remove_merged().map_err(OpenError::at(&**self.dir))?;
         let mut bases = self.bases(segment::WAL).map_err(OpenError::at(&**self.dir))?;
         self.sweep(bases.first().copied()).map_err(OpenError::at(&**self.dir))?;
         let last = bases.pop().unwrap_or(0);
@@ -110,15 +113,6 @@ impl Recovery<'_> {
         Ok(log)
     }
 
-    /// A segment was being replaced when the process ended, and that was decided.
-    fn finish_replacements(&self) -> io::Result<()> {
-        for base in self.bases(replace::WAL_SWAP)? {
-            replace::finish(&*self.env.disk, self.dir, base)?;
-            tracing::warn!(dir = %self.dir.display(), segment = base, "replacement of a segment finished");
-        }
-        Ok(())
-    }
-
     fn path(&self, base: Offset, extension: &str) -> std::path::PathBuf {
         segment::path(self.dir, base, extension)
     }
@@ -133,18 +127,6 @@ impl Recovery<'_> {
             .collect();
         bases.sort_unstable();
         Ok(bases)
-    }
-
-    /// Removes what is left of segments that were deleted: the log goes first, so a crash can leave the rest.
-    fn sweep(&self, first: Option<Offset>) -> io::Result<()> {
-        let Some(first) = first else { return Ok(()) };
-        for extension in [segment::IDX, segment::SUM] {
-            let bases = self.bases(extension)?;
-            for base in bases.into_iter().take_while(|&base| base < first) {
-                self.env.disk.remove_file(&self.path(base, extension))?;
-            }
-        }
-        Ok(())
     }
 
     fn open_sums(&self, base: Offset, log_len: u64) -> io::Result<Option<Checksums>> {

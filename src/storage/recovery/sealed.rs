@@ -37,6 +37,8 @@ struct Known<'a> {
     sums: Option<&'a Checksums>,
     mark: Option<&'a Mark>,
     next_base: Offset,
+    /// Compaction has left it so: its last records are not missing before this offset.
+    covers: Offset,
 }
 
 impl Recovery<'_> {
@@ -54,7 +56,13 @@ impl Recovery<'_> {
             // The checksums are made anew in the background.
             _ => None,
         };
-        let known = Known { sums: sums.as_ref(), mark: mark.as_ref(), next_base };
+        let note = sums.as_ref().and_then(Checksums::note).filter(|_| mark.is_some());
+        if let Some(sums) = sums.as_ref().filter(|_| note.is_none()) {
+            // One that was torn, or of a log that nobody knows: what is there is compacted again.
+            sums.set_note(None);
+        }
+        let covers = note.map_or(base, |note| note.covers);
+        let known = Known { sums: sums.as_ref(), mark: mark.as_ref(), next_base, covers };
         let (segment, found) = self.sealed_frames(base, file, len, &known)?;
         mark_found(&segment, sums.as_ref(), &found);
         if let Some(mark) = mark.filter(|mark| mark.position != len) {
@@ -64,6 +72,7 @@ impl Recovery<'_> {
             segment.date(sums.began_ns(), mark.map_or(0, |mark| mark.at_ns));
             mark_known(&segment, &sums, len);
         }
+        segment.set_note(note);
         Ok(segment)
     }
 
@@ -103,6 +112,7 @@ impl Recovery<'_> {
             && let Some(next_offset) = index_agrees(&walked, &index, base, len)?
             && next_offset <= next_base
         {
+            let next_offset = next_offset.max(known.covers.min(next_base));
             self.tell_gap(base, next_offset, next_base);
             return Ok((
                 self.segment(base, file, index, len, next_offset, true),
@@ -126,10 +136,11 @@ impl Recovery<'_> {
         } else {
             OffsetIndex::none()
         };
+        let next_offset = found.next_offset.max(known.covers.min(next_base));
         if found.torn(len).is_none() {
-            self.tell_gap(base, found.next_offset, next_base);
+            self.tell_gap(base, next_offset, next_base);
         }
-        let segment = self.segment(base, file, index, len, found.next_offset, true);
+        let segment = self.segment(base, file, index, len, next_offset, true);
         Ok((segment, found))
     }
 

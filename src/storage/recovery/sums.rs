@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::model::Offset;
-use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Marked};
+use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Marked, Note};
 use crate::storage::compare::{Compared, compare};
 use crate::storage::damage::BadRange;
 use crate::storage::disk::File;
@@ -24,6 +24,8 @@ pub(in crate::storage) struct Build<'a> {
     /// Checksums of the same bytes that have lost their marks: what disagrees with them stays damaged.
     pub(in crate::storage) old: Option<&'a Checksums>,
     pub(in crate::storage) segment_bytes: u64,
+    /// What compaction has done to it.
+    pub(in crate::storage) note: Option<Note>,
 }
 
 /// Writes the checksums beside the old ones and puts them in their place, durably. Returns them with the checksum of the
@@ -61,6 +63,7 @@ pub(in crate::storage) fn build(
     for bad in what.bad {
         sums.put_bad(bad.positions.start / BLOCK);
     }
+    sums.set_note(what.note);
     let (position, next_offset) = (what.end, what.next_offset);
     let partial = super::partial(position, tail);
     sums.sync_with(Mark { position, next_offset, at_ns, partial })?;

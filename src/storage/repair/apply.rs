@@ -176,6 +176,7 @@ impl<'a> Work<'a> {
             old: None,
             flushed: None,
             no_frames: &[],
+            note: view.sums.as_ref().and_then(Checksums::note),
         }
     }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use crate::model::Offset;
-use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark};
+use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Note};
 use crate::storage::crc;
 use crate::storage::disk::{Disk, File};
 
@@ -24,6 +24,8 @@ pub(in crate::storage) struct NewSums<'a> {
     pub(in crate::storage) flushed: Option<Mark>,
     /// Where no frame begins, and one should: the block is written down as bad.
     pub(in crate::storage) no_frames: &'a [u64],
+    /// What compaction has done to the segment.
+    pub(in crate::storage) note: Option<Note>,
 }
 
 impl NewSums<'_> {
@@ -52,6 +54,7 @@ impl NewSums<'_> {
             sums.put_bad(position / BLOCK);
         }
         let (position, next_offset, at_ns) = (self.end, self.next_offset, self.at_ns);
+        sums.set_note(self.note);
         sums.seal(self.end)?;
         sums.sync_with(Mark { position, next_offset, at_ns, partial: last })?;
         // The confirmation too.

@@ -1,10 +1,11 @@
-//! Random lives of a log with power cuts and killed processes in them, each from a seed.
+//! Random lives of a log with power cuts, killed processes and compaction in them, each from a seed.
 //!
 //! `HERMITMQ_SEEDS=20000 cargo test crash` runs more of them; `HERMITMQ_SEED=N` runs that one.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use super::super::sim_disk::{Seeded, SimDisk};
+use super::compaction::{RULES, assert_whole};
 use super::*;
 
 const SEEDS: u64 = 2000;
@@ -33,7 +34,7 @@ struct Life {
     disk: SimDisk,
     options: LogOptions,
     opened: Opened,
-    /// Everything in the log, and how much of it is flushed.
+    /// Everything in the log, and how much of it is flushed. Where the log is compacted, what is superseded may be gone.
     bytes: Vec<u8>,
     flushed: usize,
 }
@@ -44,7 +45,8 @@ impl Life {
         let disk = SimDisk::default();
         let segment_bytes = [200, 1500, 12_000][seed.below(3)];
         let durability = [Durability::Interval, Durability::Always][seed.below(2)];
-        let options = LogOptions { durability, ..options(segment_bytes) };
+        let cleanup = [Cleanup::Delete, Cleanup::Compact][seed.below(2)];
+        let options = LogOptions { durability, cleanup, ..options(segment_bytes) };
         let opened = open_with(&disk, Path::new(DIR), options);
         Self { seed, disk, options, opened, bytes: Vec::new(), flushed: 0 }
     }
@@ -52,11 +54,12 @@ impl Life {
     fn run(&mut self) {
         for _ in 0..4 {
             for _ in 0..self.seed.below(25) {
-                match self.seed.below(6) {
+                match self.seed.below(8) {
                     0 => {
                         self.opened.log.flush().unwrap();
                         self.flushed = self.bytes.len();
                     }
+                    1 => self.compact(),
                     _ => self.append(),
                 }
             }
@@ -73,7 +76,8 @@ impl Life {
         for _ in 0..=self.seed.below(3) {
             let len = [10, 200, 3000][self.seed.below(3)];
             let payload = vec![self.seed.byte(); self.seed.below(len)];
-            run.extend(frame(b"k", &payload, u32::try_from(self.seed.below(4)).unwrap()));
+            let key = [b"", &b"a"[..], b"b", b"c"][self.seed.below(4)];
+            run.extend(frame(key, &payload, u32::try_from(self.seed.below(4)).unwrap()));
         }
         self.bytes.extend(append(&self.opened.log, run).unwrap());
         if self.seed.below(5) == 0 {
@@ -81,16 +85,37 @@ impl Life {
                 Durability::Interval => self.bytes.len(),
                 Durability::Always => self.flushed,
             };
-            assert!(read_from(&self.opened.log, 0) == (self.bytes[..shown].to_vec(), End::Tail));
+            self.assert_holds(shown);
         }
+    }
+
+    /// Reads the log, which holds this much of `bytes`, but for what is superseded where it is compacted.
+    fn assert_holds(&self, len: usize) -> Vec<u8> {
+        let (found, end) = read_from(&self.opened.log, 0);
+        assert_eq!(end, End::Tail, "there is no damage that readers meet");
+        if self.options.cleanup.compacts() {
+            assert_whole(&found, &self.bytes[..len]);
+        } else {
+            assert!(found == self.bytes[..len], "everything is there");
+        }
+        found
+    }
+
+    /// A pass that may come to its end, or meet a disk that refuses a change, and all after it.
+    fn compact(&mut self) {
+        let changes = [None, Some(self.seed.below(60))][self.seed.below(2)];
+        self.disk.faults(|faults| faults.changes_left = changes);
+        let result = self.opened.log.compact(&RULES, &mut |_| true);
+        assert!(result.is_ok() || changes.is_some());
+        self.disk.faults(|faults| faults.changes_left = None);
     }
 
     fn kill(&mut self) {
         self.disk = self.disk.kill();
         self.opened = open_with(&self.disk, Path::new(DIR), self.options);
         assert_eq!(self.opened.metrics.torn_bytes.get(), 0, "a killed process tears nothing");
-        assert!(read_from(&self.opened.log, 0) == (self.bytes.clone(), End::Tail));
-        assert_lookups(&self.opened.log, &self.bytes);
+        let found = self.assert_holds(self.bytes.len());
+        assert_lookups(&self.opened.log, &found);
         self.after_restart();
     }
 
@@ -122,14 +147,15 @@ impl Life {
 
     fn reopen_after_loss(&mut self) {
         self.opened = open_with(&self.disk, Path::new(DIR), self.options);
-        let (found, end) = read_from(&self.opened.log, 0);
-        assert_eq!(end, End::Tail, "a power cut leaves no damage that readers meet");
-        assert!(found.len() >= self.flushed, "{} of {} flushed", found.len(), self.flushed);
-        assert!(self.bytes.starts_with(&found), "only a suffix is lost");
+        let end = self.opened.log.end_offset();
+        let lost = frames_of(&self.bytes).into_iter().find(|(_, next, _)| *next > end);
+        let len = lost.map_or(self.bytes.len(), |(.., range)| range.start);
+        assert!(len >= self.flushed, "{len} of {} flushed", self.flushed);
         // What is lost was never flushed, so its offsets may come again.
-        self.bytes = found;
+        self.bytes.truncate(len);
+        let found = self.assert_holds(len);
         self.after_restart();
-        assert_lookups(&self.opened.log, &self.bytes);
+        assert_lookups(&self.opened.log, &found);
         // What recovery did holds: the next one finds nothing to do.
         let again = open_with(&self.disk.kill(), Path::new(DIR), self.options);
         assert_eq!(again.metrics.torn_bytes.get(), 0);

@@ -2,6 +2,7 @@
 
 mod backup;
 mod checksums;
+mod compaction;
 mod crash;
 mod dir_lock;
 mod double;
@@ -23,8 +24,8 @@ use std::sync::Arc;
 
 use super::sim_disk::SimDisk;
 use super::{
-    AppendError, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log, LogOptions,
-    ManualClock, OnCorruption, Retention, Timestamps, segment,
+    AppendError, Cleanup, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log,
+    LogOptions, ManualClock, OnCorruption, Retention, Timestamps, segment,
 };
 use crate::metrics::Metrics;
 use crate::model::Offset;
@@ -72,6 +73,7 @@ fn options(segment_bytes: u64) -> LogOptions {
         durability: Durability::Interval,
         on_corruption: OnCorruption::Disconnect,
         retention: Retention::default(),
+        cleanup: Cleanup::Delete,
     }
 }
 

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use hermitmq::metrics::Metrics;
 use hermitmq::record::{FrameBuilder, FrameLimits, Frames, Run};
 use hermitmq::storage::{
-    Durability, Environment, Log, LogOptions, ManualClock, OnCorruption, OpenError, OsDisk,
-    Retention, Timestamps,
+    Cleanup, Durability, Environment, Log, LogOptions, ManualClock, OnCorruption, OpenError,
+    OsDisk, Retention, Timestamps,
 };
 
 use super::input::Input;
@@ -79,6 +79,7 @@ impl LogDir {
             durability: if how & 4 == 0 { Durability::Interval } else { Durability::Always },
             on_corruption: if how & 8 == 0 { OnCorruption::Disconnect } else { OnCorruption::Skip },
             retention: Retention::default(),
+            cleanup: Cleanup::Delete,
         };
         let memory = PathBuf::from("/dev/shm");
         let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };

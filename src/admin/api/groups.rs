@@ -1,0 +1,72 @@
+//! `/groups`: listing, describing, resetting and deleting them.
+
+use std::sync::Arc;
+
+use axum::extract;
+use axum::http::StatusCode;
+use serde::Serialize;
+
+use crate::admin::extract::{self as parts, Json, PathParts};
+use crate::admin::problem::Problem;
+use crate::admin::refusals::of_group;
+use crate::admin::state::State;
+use crate::broker::{GroupDescription, GroupReset, GroupSummary, ResetStep};
+
+#[derive(Debug, Serialize)]
+pub(super) struct Groups {
+    groups: Vec<GroupSummary>,
+}
+
+#[derive(Debug, Serialize)]
+pub(super) struct Reset {
+    /// Whether this is only what would be done.
+    dry_run: bool,
+    steps: Vec<ResetStep>,
+}
+
+/// `GET /groups`
+pub(super) async fn list(
+    extract::State(state): extract::State<Arc<State>>,
+) -> Result<Json<Groups>, Problem> {
+    state.with_broker(|broker| Ok(Json(Groups { groups: broker.groups() }))).await
+}
+
+/// `GET /groups/{group}`
+pub(super) async fn describe(
+    extract::State(state): extract::State<Arc<State>>,
+    PathParts(group): PathParts<String>,
+) -> Result<Json<GroupDescription>, Problem> {
+    let group = parts::group(&group)?;
+    state
+        .with_broker(move |broker| broker.describe_group(&group).map_err(|error| of_group(&error)))
+        .await
+        .map(Json)
+}
+
+/// `POST /groups/{group}/reset`
+pub(super) async fn reset(
+    extract::State(state): extract::State<Arc<State>>,
+    PathParts(group): PathParts<String>,
+    Json(reset): Json<GroupReset>,
+) -> Result<Json<Reset>, Problem> {
+    let group = parts::group(&group)?;
+    let dry_run = reset.dry_run;
+    let steps = state
+        .with_broker(move |broker| {
+            broker.reset_group(&group, &reset).map_err(|error| of_group(&error))
+        })
+        .await?;
+    Ok(Json(Reset { dry_run, steps }))
+}
+
+/// `DELETE /groups/{group}`
+pub(super) async fn delete(
+    extract::State(state): extract::State<Arc<State>>,
+    PathParts(group): PathParts<String>,
+) -> Result<StatusCode, Problem> {
+    let group = parts::group(&group)?;
+    state
+        .with_broker(move |broker| broker.delete_group(&group).map_err(|error| of_group(&error)))
+        .await
+        .map(|()| StatusCode::NO_CONTENT)
+}

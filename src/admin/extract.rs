@@ -1,0 +1,125 @@
+//! Requests into values, and what is wrong with them into problems: the body, the parameters, the parts of the path.
+
+use axum::body::{self, Body};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::problem::{Kind, Problem};
+use crate::model::{GroupName, PartitionId, TopicName, limits};
+
+/// A body of JSON.
+pub(super) struct Json<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        // A web page cannot send this type to another site without asking it first.
+        if !is_json(&request) {
+            let detail = "the header content-type must be application/json";
+            return Err(Problem::new(Kind::UnsupportedMediaType, detail));
+        }
+        let bytes = read(request.into_body()).await?;
+        let mut json = serde_json::Deserializer::from_slice(&bytes);
+        let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+            let (path, cause) = (error.path().to_string(), error.inner().to_string());
+            let problem = Problem::new(Kind::InvalidRequest, format!("the body is wrong: {cause}"));
+            match path.as_str() {
+                "." | "?" => problem,
+                path => problem.of(path),
+            }
+        })?;
+        json.end().map_err(|error| {
+            Problem::new(Kind::InvalidRequest, format!("the body is wrong: {error}"))
+        })?;
+        Ok(Self(value))
+    }
+}
+
+impl<T: Serialize> IntoResponse for Json<T> {
+    fn into_response(self) -> Response {
+        match serde_json::to_vec(&self.0) {
+            Ok(body) => ([(CONTENT_TYPE, "application/json")], body).into_response(),
+            Err(error) => {
+                tracing::error!(%error, "an answer is no JSON");
+                Problem::new(Kind::Internal, "the answer could not be written").into_response()
+            }
+        }
+    }
+}
+
+fn is_json(request: &Request) -> bool {
+    let value = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let media_type = value.and_then(|value| value.split(';').next()).unwrap_or_default();
+    media_type.trim().eq_ignore_ascii_case("application/json")
+}
+
+async fn read(body: Body) -> Result<body::Bytes, Problem> {
+    body::to_bytes(body, limits::ADMIN_BODY_BYTES_MAX).await.map_err(|error| {
+        let is_length = |error: &(dyn std::error::Error + 'static)| {
+            error.to_string().contains("length limit exceeded")
+        };
+        let cause: &(dyn std::error::Error + 'static) = &error;
+        if is_length(cause) || cause.source().is_some_and(is_length) {
+            let max = limits::ADMIN_BODY_BYTES_MAX;
+            return Problem::new(Kind::TooLarge, format!("the body has more than {max} bytes"));
+        }
+        Problem::new(Kind::InvalidRequest, format!("the body could not be read: {error}"))
+    })
+}
+
+/// The parameters behind the `?`.
+pub(super) struct Params<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Params<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Query::from_request_parts(parts, state).await {
+            Ok(Query(params)) => Ok(Self(params)),
+            Err(QueryRejection::FailedToDeserializeQueryString(error)) => {
+                let text = error.body_text();
+                let cause = text.rsplit_once("query string: ").map_or(&*text, |(_, cause)| cause);
+                Err(Problem::new(Kind::InvalidRequest, format!("a parameter is wrong: {cause}")))
+            }
+            Err(other) => Err(Problem::new(Kind::InvalidRequest, other.body_text())),
+        }
+    }
+}
+
+/// The parts of the path that are not fixed.
+pub(super) struct PathParts<T>(pub(super) T);
+
+impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for PathParts<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path: Result<Path<T>, PathRejection> = Path::from_request_parts(parts, state).await;
+        path.map(|Path(parts)| Self(parts))
+            .map_err(|error| Problem::new(Kind::InvalidRequest, error.body_text()))
+    }
+}
+
+/// A topic that a path names.
+pub(super) fn topic(name: &str) -> Result<TopicName, Problem> {
+    TopicName::parse(name).map_err(|error| Problem::invalid("topic", error.to_string()))
+}
+
+/// A group that a path names.
+pub(super) fn group(name: &str) -> Result<GroupName, Problem> {
+    GroupName::parse(name).map_err(|error| Problem::invalid("group", error.to_string()))
+}
+
+/// A partition that a path names.
+pub(super) fn partition(number: &str) -> Result<PartitionId, Problem> {
+    let wrong = |_| {
+        let detail = format!("{number:?} is no partition's number: 0 to {}", u32::MAX);
+        Problem::invalid("partition", detail)
+    };
+    number.parse().map_err(wrong)
+}

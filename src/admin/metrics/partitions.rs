@@ -1,0 +1,144 @@
+//! What is said of each partition, up to a limit of series.
+
+use std::sync::Arc;
+
+use super::text::{Kind, Text};
+use crate::broker::{Broker, Partition};
+
+/// A family with one sample for each partition.
+struct Family {
+    name: &'static str,
+    kind: Kind,
+    help: &'static str,
+    value: fn(&Seen<'_>) -> u64,
+}
+
+/// A partition at the time of asking.
+struct Seen<'a> {
+    partition: &'a Partition,
+    number: String,
+    segments: u64,
+    bytes: u64,
+}
+
+const FAMILIES: &[Family] = &[
+    Family {
+        name: "hermitmq_partition_start_offset",
+        kind: Kind::Gauge,
+        help: "Offset of the oldest record kept.",
+        value: |seen| seen.partition.start_offset(),
+    },
+    Family {
+        name: "hermitmq_partition_end_offset",
+        kind: Kind::Gauge,
+        help: "Offset after the last record that consumers may see.",
+        value: |seen| seen.partition.end_offset(),
+    },
+    Family {
+        name: "hermitmq_partition_flushed_offset",
+        kind: Kind::Gauge,
+        help: "Offset after the last record that is known to be on the disk.",
+        value: |seen| seen.partition.flushed().until,
+    },
+    Family {
+        name: "hermitmq_partition_segments",
+        kind: Kind::Gauge,
+        help: "Segments of the log.",
+        value: |seen| seen.segments,
+    },
+    Family {
+        name: "hermitmq_partition_log_bytes",
+        kind: Kind::Gauge,
+        help: "Bytes of the log on the disk.",
+        value: |seen| seen.bytes,
+    },
+    Family {
+        name: "hermitmq_partition_read_only",
+        kind: Kind::Gauge,
+        help: "1 if a flush failed and the partition takes no more records, else 0.",
+        value: |seen| seen.partition.is_read_only().into(),
+    },
+    Family {
+        name: "hermitmq_partition_waiting_consumers",
+        kind: Kind::Gauge,
+        help: "Consumers that have all there is and wait for more.",
+        value: |seen| seen.partition.parked() as u64,
+    },
+    Family {
+        name: "hermitmq_partition_records_in_total",
+        kind: Kind::Counter,
+        help: "Records accepted into the log.",
+        value: |seen| seen.partition.traffic().records_in.get(),
+    },
+    Family {
+        name: "hermitmq_partition_frames_in_total",
+        kind: Kind::Counter,
+        help: "Frames accepted into the log.",
+        value: |seen| seen.partition.traffic().frames_in.get(),
+    },
+    Family {
+        name: "hermitmq_partition_bytes_in_total",
+        kind: Kind::Counter,
+        help: "Bytes of frames accepted into the log.",
+        value: |seen| seen.partition.traffic().bytes_in.get(),
+    },
+    Family {
+        name: "hermitmq_partition_bytes_out_total",
+        kind: Kind::Counter,
+        help: "Bytes of the log sent to consumers.",
+        value: |seen| seen.partition.traffic().bytes_out.get(),
+    },
+    Family {
+        name: "hermitmq_partition_records_out_total",
+        kind: Kind::Counter,
+        help: "Records sent to consumers, by their offsets: counted whenever a consumer has all there is.",
+        value: |seen| seen.partition.traffic().records_out.get(),
+    },
+];
+
+/// Writes the families of all partitions, the first ones by name as far as `max_series` goes, and how many series there
+/// are not.
+pub(super) fn write(text: &mut Text, broker: Option<&Broker>, max_series: usize) {
+    let mut partitions = broker.map(Broker::partitions).unwrap_or_default();
+    partitions.sort_by(|a, b| a.name().cmp(b.name()));
+    text.gauge(
+        "hermitmq_topics",
+        "Topics, without the broker's own.",
+        broker.map_or(0, Broker::topic_count),
+    );
+    text.gauge(
+        "hermitmq_partitions",
+        "Partitions, with those of the broker's own topics.",
+        partitions.len(),
+    );
+    text.gauge(
+        "hermitmq_committed_offsets",
+        "Committed offsets, all groups together.",
+        broker.map_or(0, Broker::committed_count),
+    );
+    let given = partitions.len().min(max_series / FAMILIES.len());
+    text.gauge(
+        "hermitmq_metrics_partitions_left_out",
+        "Partitions without series of their own, because of admin.metrics_max_series.",
+        partitions.len() - given,
+    );
+    let seen: Vec<_> = partitions[..given].iter().map(look).collect();
+    for family in FAMILIES {
+        text.family(family.name, family.kind, family.help);
+        for seen in &seen {
+            let topic = seen.partition.name().topic.as_str();
+            let labels = [("topic", topic), ("partition", &*seen.number)];
+            text.sample(&labels, (family.value)(seen));
+        }
+    }
+}
+
+fn look(partition: &Arc<Partition>) -> Seen<'_> {
+    let sizes = partition.sizes();
+    Seen {
+        partition,
+        number: partition.name().partition.to_string(),
+        segments: sizes.len() as u64,
+        bytes: sizes.iter().map(|size| size.bytes).sum(),
+    }
+}

@@ -1,0 +1,30 @@
+//! The control plane: HTTP for those who look after a broker. It never holds up a reactor.
+//!
+//! * [`Listener`]: takes the address, before the log is recovered; [`Admin`]: answers.
+//! * [`State`]: how far the broker is; what is above tells it.
+//! * `health`: `/livez`, `/startupz`, `/readyz`; `metrics`: `/metrics`; `api`: everything below `/api/v1`.
+//! * `hosts`: under which names it answers.
+//! * `extract`: requests into values; `refusals` and `problem`: errors into problem details. Only there.
+//!
+
+mod api;
+mod extract;
+mod health;
+mod hosts;
+mod listener;
+mod metrics;
+mod options;
+mod problem;
+mod refusals;
+mod routes;
+mod server;
+mod state;
+#[cfg(test)]
+mod tests;
+
+pub use listener::{BindError, Listener};
+pub use options::Options;
+pub use server::Admin;
+pub use state::{
+    About, CloseError, Connection, Connections, LogLevel, Pulse, Running, Setting, State,
+};

@@ -1,0 +1,96 @@
+//! The thread that answers HTTP: its runtime, its connections, and how much of it one peer may take.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{self, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::listener::Listener;
+use super::routes;
+use super::state::State;
+
+/// Connections at a time; more wait to be accepted.
+const CONNECTIONS_MAX: usize = 256;
+
+/// Threads for what may wait for the disk.
+const BLOCKING_THREADS_MAX: usize = 16;
+
+/// Longest time for the head of a request, and between two requests.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Pause after accepting failed for want of something.
+const BACK_OFF: Duration = Duration::from_millis(50);
+
+/// Time that the end gives to what is being answered.
+const STOP_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The running admin listener.
+#[derive(Debug)]
+pub struct Admin {
+    addr: SocketAddr,
+    runtime: Runtime,
+}
+
+impl Admin {
+    /// Starts to answer.
+    pub fn start(listener: Listener, state: Arc<State>) -> io::Result<Self> {
+        let runtime = runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .max_blocking_threads(BLOCKING_THREADS_MAX)
+            .thread_name("admin")
+            .enable_all()
+            .build()?;
+        let addr = listener.addr();
+        let Listener { socket, hosts, .. } = listener;
+        let listener = {
+            let _in_runtime = runtime.enter();
+            TcpListener::from_std(socket)?
+        };
+        runtime.spawn(accept(listener, routes::router(state, hosts)));
+        Ok(Self { addr, runtime })
+    }
+
+    /// The address listened on.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Ends it, and what it has not answered by then.
+    pub fn stop(self) {
+        self.runtime.shutdown_timeout(STOP_TIMEOUT);
+    }
+}
+
+async fn accept(listener: TcpListener, router: Router) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+        match listener.accept().await {
+            Ok((stream, _)) => drop(tokio::spawn(serve(stream, router.clone(), slot))),
+            Err(error) => {
+                tracing::debug!(%error, "an admin connection was not accepted");
+                tokio::time::sleep(BACK_OFF).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, router: Router, _slot: OwnedSemaphorePermit) {
+    // Small answers go out at once; a socket without the option works, too.
+    let _ = stream.set_nodelay(true);
+    let service = TowerToHyperService::new(router);
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, "an admin connection ended");
+    }
+}

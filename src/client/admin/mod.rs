@@ -1,0 +1,98 @@
+//! Administering a broker: topics, groups and health over HTTP. Feature `admin`.
+//!
+//! ```no_run
+//! use hermitmq::client::admin::{AdminClient, Durability, TopicSettings};
+//! use hermitmq::model::TopicName;
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let admin = AdminClient::new("http://127.0.0.1:9093")?;
+//! let settings =
+//!     TopicSettings { partitions: Some(4), durability: Some(Durability::Always), ..TopicSettings::default() };
+//! admin.create_topic(&TopicName::parse("orders")?, &settings).await?;
+//! for group in admin.groups().await? {
+//!     println!("{} is {} records behind", group.name, group.lag);
+//! }
+//!
+//! let health = admin.ready().await?;
+//! for check in health.failed() {
+//!     println!("{}: {}", check.name, check.reason.as_deref().unwrap_or("not ok"));
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+mod groups;
+mod health;
+mod topics;
+mod transport;
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub use error::{AdminError, ProblemDetails};
+pub use groups::{GroupDescription, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo};
+pub use health::{Check, Health};
+pub use topics::{
+    DamagedRange, Durability, PartitionDescription, TopicChange, TopicDescription, TopicSettings,
+    TopicSummary,
+};
+
+use transport::{Address, Answer};
+
+/// Time for a whole request by default: connection, request and answer.
+pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(70);
+
+/// Where a broker's admin listener is. Costs nothing until it is asked: each request has a connection of its own.
+#[derive(Debug, Clone)]
+pub struct AdminClient {
+    address: Address,
+    timeout: Duration,
+}
+
+impl AdminClient {
+    /// A client of the listener at `http://HOST:PORT` or `HOST:PORT`.
+    pub fn new(address: &str) -> Result<Self, AdminError> {
+        Ok(Self { address: Address::parse(address)?, timeout: ADMIN_TIMEOUT })
+    }
+
+    /// Gives each request so much time.
+    #[must_use]
+    pub fn with_timeout(self, timeout: Duration) -> Self {
+        Self { timeout, ..self }
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AdminError> {
+        self.ask("GET", path, None).await?.value()
+    }
+
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: &impl Serialize,
+    ) -> Result<Answer, AdminError> {
+        let body = serde_json::to_vec(body).map_err(|error| AdminError::Broken {
+            address: self.address.to_string(),
+            cause: format!("the request is no JSON: {error}"),
+        })?;
+        self.ask(method, path, Some(body)).await
+    }
+
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Vec<u8>>,
+    ) -> Result<Answer, AdminError> {
+        let asked = transport::ask(&self.address, method, path, body);
+        match tokio::time::timeout(self.timeout, asked).await {
+            Ok(answer) => answer,
+            Err(_) => {
+                Err(AdminError::Timeout { address: self.address.to_string(), after: self.timeout })
+            }
+        }
+    }
+}

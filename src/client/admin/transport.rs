@@ -1,0 +1,134 @@
+//! HTTP/1.1 over TCP: one connection for each request.
+
+use std::fmt;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST};
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde::de::DeserializeOwned;
+use tokio::net::TcpStream;
+
+use super::error::{AdminError, ProblemDetails};
+
+/// Largest answer that is taken, in bytes.
+const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// Host and port.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Address(String);
+
+impl Address {
+    pub(super) fn parse(text: &str) -> Result<Self, AdminError> {
+        let wrong = || AdminError::Address(text.to_owned());
+        let rest = text.strip_prefix("http://").unwrap_or(text);
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        let (host, port) = rest.rsplit_once(':').ok_or_else(wrong)?;
+        let wrong_host = host.is_empty() || host.contains(['/', '@', '?', '#', ' ']);
+        if wrong_host || port.parse::<u16>().is_err() {
+            return Err(wrong());
+        }
+        Ok(Self(rest.to_owned()))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "http://{}", self.0)
+    }
+}
+
+/// An answer, whatever it says.
+#[derive(Debug)]
+pub(super) struct Answer {
+    status: StatusCode,
+    body: Bytes,
+}
+
+impl Answer {
+    /// The body of a request that was done; what the broker says if it was not.
+    pub(super) fn value<T: DeserializeOwned>(self) -> Result<T, AdminError> {
+        self.done()?.json()
+    }
+
+    /// The answer to a request that was done; what the broker says if it was not.
+    pub(super) fn done(self) -> Result<Self, AdminError> {
+        if self.status.is_success() {
+            return Ok(self);
+        }
+        Err(AdminError::Problem(self.json::<ProblemDetails>()?))
+    }
+
+    /// The body, whatever the status.
+    pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, AdminError> {
+        serde_json::from_slice(&self.body).map_err(|error| AdminError::Unexpected {
+            status: self.status.as_u16(),
+            cause: error.to_string(),
+        })
+    }
+}
+
+/// Sends a request and takes the whole answer.
+pub(super) async fn ask(
+    address: &Address,
+    method: &str,
+    path: &str,
+    body: Option<Vec<u8>>,
+) -> Result<Answer, AdminError> {
+    let broken = |cause: &dyn fmt::Display| AdminError::Broken {
+        address: address.to_string(),
+        cause: cause.to_string(),
+    };
+    let connect = |source| AdminError::Connect { address: address.to_string(), source };
+    let stream = TcpStream::connect(&address.0).await.map_err(connect)?;
+    // A request is one write: there is nothing to gather.
+    let _ = stream.set_nodelay(true);
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(HOST, &address.0)
+        .header(ACCEPT, "application/json")
+        .header(CONTENT_TYPE, "application/json")
+        .body(Full::new(Bytes::from(body.unwrap_or_default())))
+        .map_err(|error| broken(&error))?;
+    let exchange = async {
+        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
+        let body = body.map_err(|error| broken(&error))?.to_bytes();
+        Ok(Answer { status, body })
+    };
+    tokio::select! {
+        answer = exchange => answer,
+        // Only if it ends before the answer is whole.
+        ended = async { connection.await.err() } => {
+            let cause = ended.map_or_else(|| "the connection was closed".to_owned(), |e| e.to_string());
+            Err(broken(&cause))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses() {
+        let parse = |text| Address::parse(text).map(|address| address.to_string()).ok();
+        for (text, address) in [
+            ("http://127.0.0.1:9093", "http://127.0.0.1:9093"),
+            ("localhost:1/", "http://localhost:1"),
+            ("[::1]:80", "http://[::1]:80"),
+        ] {
+            assert_eq!(parse(text).as_deref(), Some(address));
+        }
+        for wrong in ["", "x", ":1", "http://x", "https://x:1", "http://x:1/y", "u@x:1", "x:99999"]
+        {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
+}
