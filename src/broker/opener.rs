@@ -26,8 +26,8 @@ use crate::storage::{
 /// Name of the topic that holds the committed offsets.
 const OFFSETS_TOPIC: &str = "__consumer_offsets";
 
-/// Files that a new partition keeps open: its log and its index.
-const FILES_PER_PARTITION: u64 = 2;
+/// Files that a new partition keeps open: its log, its index, and its checksums twice, being mapped.
+const FILES_PER_PARTITION: u64 = 4;
 
 /// Knows what was opened and created.
 #[derive(Debug, Default)]

@@ -130,7 +130,7 @@ impl Server {
         });
         // Answers at once: a recovery that takes long is not taken for a process that hangs.
         let admin = start_admin(&config.admin, &state)?;
-        // Each partition takes two descriptors, each connection one.
+        // Each partition takes four descriptors and each of its sealed segments one, each connection one.
         let open_files = net::raise_descriptor_limit();
         tracing::debug!(open_files, "limit of open files");
         let broker = Arc::new(recover(config, metrics, around.progress)?);

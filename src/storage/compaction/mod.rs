@@ -121,6 +121,7 @@ impl Log {
         if !is_due(&candidates, rules, now_ns) {
             return Ok(Compacted::default());
         }
+        let _in_span = tracing::debug_span!("compaction", dir = %self.dir.display()).entered();
         let mut pass = Pass::new(self, rules, &candidates, now_ns, pause);
         let result = pass.run();
         let done = pass.end();
