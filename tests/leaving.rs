@@ -29,7 +29,7 @@ fn private_kib(pid: u32) -> usize {
 
 /// Comes, waits at the end, and goes: with an end, with half a connection, or with a reset.
 fn come_and_go(addr: SocketAddr, number: usize) {
-    let new = number % 2 == 0;
+    let new = number.is_multiple_of(2);
     let client = if new {
         // Its reply says that it is there.
         open(addr, &follower("t", Some(group("g")), Start::Latest)).0

@@ -44,7 +44,7 @@ enum Sink {
     /// To one partition.
     Partition(Producer),
     /// To each by its key, or in turns.
-    Topic(TopicProducer),
+    Topic(Box<TopicProducer>),
 }
 
 /// A producer with its records on the way.
@@ -83,7 +83,9 @@ impl Sending {
             Some(partition) => {
                 Producer::connect(&broker, topic, partition, options).await.map(Sink::Partition)
             }
-            None => TopicProducer::connect(&broker, topic, options).await.map(Sink::Topic),
+            None => {
+                TopicProducer::connect(&broker, topic, options).await.map(Box::new).map(Sink::Topic)
+            }
         };
         let sink = sink.map_err(|error| Failure::connect(&error))?;
         let key = args.key.clone().map(Bytes::from).unwrap_or_default();

@@ -193,13 +193,11 @@ impl Hello {
             (wish.start != Start::default_of(Some(&group)), "start position"),
             (wish.until_end, "end"),
         ];
-        match wants.iter().find(|(wanted, _)| *wanted) {
-            Some((_, what)) => Err(ConnectError::NotIn1_0(what)),
-            None => {
-                let (topic, partition) = (place.topic.clone(), place.partition);
-                Ok(Self::V1_0(Request::Consume { group, topic, partition }))
-            }
+        if let Some((_, what)) = wants.iter().find(|(wanted, _)| *wanted) {
+            return Err(ConnectError::NotIn1_0(what));
         }
+        let (topic, partition) = (place.topic.clone(), place.partition);
+        Ok(Self::V1_0(Request::Consume { group, topic, partition }))
     }
 
     /// For a connection of role commit, which 1.0 does not have.

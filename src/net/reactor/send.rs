@@ -114,23 +114,15 @@ impl Session {
             // Read before: what is before it was sent once there is nothing more to send.
             let end = partition.end_offset();
             let fetched = partition.fetch(cursor, max);
-            if let Some(offset) = cursor.take_skipped()
-                && self.connection.speaks_1_1()
-            {
-                match self.tell_skipped(offset, cx) {
-                    Ok(()) => continue,
-                    Err(_) => return Sent::Close(None),
-                }
-            }
-            if let Some(moved) = cursor.take_moved() {
+            let (skipped, moved) = (cursor.take_skipped(), cursor.take_moved());
+            if let Some(moved) = moved {
                 partition.traffic().records_out.add(reading.count(moved.from));
                 reading.pass(moved.to);
-                // It stands at the beginning of a segment.
-                if self.connection.speaks_1_1() {
-                    match self.tell_moved(moved, cx) {
-                        Ok(()) => continue,
-                        Err(_) => return Sent::Close(None),
-                    }
+            }
+            if (skipped.is_some() || moved.is_some()) && self.connection.speaks_1_1() {
+                match self.tell_passed(skipped, moved, cx) {
+                    Ok(()) => continue,
+                    Err(_) => return Sent::Close(None),
                 }
             }
             let slice = match fetched {
@@ -174,16 +166,22 @@ impl Session {
         Sent::Turn
     }
 
-    /// The consumer was moved past damage, and stands where frames begin again.
-    fn tell_skipped(&mut self, offset: Offset, cx: &Context) -> Result<(), Verdict> {
-        let message = "damaged records were skipped";
-        self.tell(&ControlFrame::new(Status::Corrupt, offset, message), cx)
-    }
-
-    /// The consumer was slower than retention, and stands at the oldest frame.
-    fn tell_moved(&mut self, Moved { from, to }: Moved, cx: &Context) -> Result<(), Verdict> {
-        let message = format!("records {from} to {} are not retained any more", to - 1);
-        self.tell(&ControlFrame::new(Status::OffsetOutOfRange, to, message), cx)
+    /// The consumer was moved past damage, or was slower than retention; it stands where frames begin again.
+    fn tell_passed(
+        &mut self,
+        skipped: Option<Offset>,
+        moved: Option<Moved>,
+        cx: &Context,
+    ) -> Result<(), Verdict> {
+        if let Some(offset) = skipped {
+            let message = "damaged records were skipped";
+            self.tell(&ControlFrame::new(Status::Corrupt, offset, message), cx)?;
+        }
+        if let Some(Moved { from, to }) = moved {
+            let message = format!("records {from} to {} are not retained any more", to - 1);
+            self.tell(&ControlFrame::new(Status::OffsetOutOfRange, to, message), cx)?;
+        }
+        Ok(())
     }
 
     /// Has the slice read into the page cache by a thread that may wait for the disk.
