@@ -1,4 +1,5 @@
 //! The SDK against a real broker, over protocol 1.1: what a program sees.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
 
 mod support;
 
