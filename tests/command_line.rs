@@ -161,6 +161,7 @@ fn all_partitions_are_written_and_read_or_a_members_share() {
     let members = ["0/2", "1/2"].map(|member| consume(&["--member", member, "--group", "g"]));
     assert!(members.iter().all(|lines| !lines.is_empty()));
     assert_eq!(sorted(&members.concat()), sorted(&all));
+    assert_eq!(consume(&["--member", "3/4"]), b"", "without partitions a member is at the end");
     assert_eq!(consume(&["--group", "g"]), b"", "all of it is committed");
     assert_eq!(sorted(&consume(&["--group", "g", "--from", "earliest"])), sorted(&all));
     assert_eq!(consume(&["--from", "@4000000000"]), b"");

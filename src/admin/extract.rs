@@ -25,6 +25,11 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             return Err(Problem::new(Kind::UnsupportedMediaType, detail));
         }
         let bytes = read(request.into_body()).await?;
+        // Serde would take a list for the fields in their order, too.
+        if bytes.trim_ascii_start().first() != Some(&b'{') {
+            let detail = "the body is wrong: it must be one JSON object";
+            return Err(Problem::new(Kind::InvalidRequest, detail));
+        }
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let (path, cause) = (error.path().to_string(), error.inner().to_string());

@@ -244,7 +244,9 @@ impl GroupConsumer {
         if let Some((partition, message)) = self.try_next()? {
             return Ok(Next::Message(partition, message));
         }
-        if !self.partitions.is_empty() && self.partitions.values().all(|reading| reading.ended) {
+        // A member without partitions is at the end of all that it has, too.
+        let ends = self.options.consumer.until_end;
+        if ends && self.partitions.values().all(|reading| reading.ended) {
             return Ok(Next::End);
         }
         let commit_at = self.commit_at.filter(|_| self.dirty);

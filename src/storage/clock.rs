@@ -11,6 +11,10 @@ pub trait Clock: Debug + Send + Sync {
     fn now_ns(&self) -> u64;
     /// Nanoseconds since some moment, whatever the wall clock is set to.
     fn steady_ns(&self) -> u64;
+    /// What the machine's clock says, in nanoseconds since the Unix epoch, where [`Clock::now_ns`] is another time.
+    fn wall_ns(&self) -> u64 {
+        self.now_ns()
+    }
 }
 
 /// The machine's clock.

@@ -145,6 +145,9 @@ impl Log {
             scrubbing: Mutex::new(()),
             compacting: Mutex::new(()),
         };
+        if options.timestamps == Timestamps::Append {
+            log.writer.lock().stamped = log.last_stamp();
+        }
         if options.durability == Durability::Always && !read_only {
             // What an earlier process wrote and did not flush is not shown before it is durable. A failure makes the
             // log read-only, and is told at the next flush.

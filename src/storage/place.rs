@@ -12,6 +12,10 @@ use super::walk::{Offsets, Step, Walk};
 use crate::model::Offset;
 use crate::record::Header;
 
+/// A record whose time is further ahead of the machine's clock than this, in ns, has it from its sender, not from a broker
+/// whose clock was put back since: a day.
+const STAMP_AHEAD_MAX: u64 = 24 * 3600 * 1_000_000_000;
+
 impl Log {
     /// Offset of the next record that is appended.
     pub fn next_offset(&self) -> Offset {
@@ -82,6 +86,17 @@ impl Log {
         }
         // A log has a segment at all times.
         last.map_or_else(|| self.locate(self.end_offset()), Ok)
+    }
+}
+
+impl Log {
+    /// The time of the last record, below which the broker's times do not go; 0 if there is none, or it is too far ahead of
+    /// the machine's clock to be one of them. Reads the disk.
+    pub(super) fn last_stamp(&self) -> u64 {
+        let segments = self.segments.read().clone();
+        let last = segments.iter().rev().find_map(|segment| segment.last_time()).unwrap_or(0);
+        let ahead = last.saturating_sub(self.env.clock.wall_ns());
+        if ahead > STAMP_AHEAD_MAX { 0 } else { last }
     }
 }
 
@@ -175,6 +190,23 @@ impl Segment {
         // One that was compacted may begin with a later offset than its name says.
         self.end() > 0
             && self.frame_at(0, self.base_offset).is_some_and(|first| first.timestamp < timestamp)
+    }
+
+    /// The timestamp of its last good frame; `None` if there is none.
+    fn last_time(&self) -> Option<u64> {
+        let end = self.end();
+        let count = self.index.count_before(end);
+        let (mut position, mut first) = count
+            .checked_sub(1)
+            .and_then(|last| self.index.get(last))
+            .map_or((0, self.base_offset), |entry| (entry.position, entry.offset));
+        let mut time = None;
+        while let Some(header) = self.frame_at(position, first) {
+            time = Some(header.timestamp);
+            position += header.frame_len();
+            first = header.offset + u64::from(header.records());
+        }
+        time
     }
 
     /// The last index entry of a frame from before this time, if timestamps never go back.

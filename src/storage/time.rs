@@ -56,6 +56,10 @@ impl Clock for GradualClock {
     fn steady_ns(&self) -> u64 {
         self.clock.steady_ns()
     }
+
+    fn wall_ns(&self) -> u64 {
+        self.clock.wall_ns()
+    }
 }
 
 /// The time that was written down last; `None` if none was, or what is there is not it.

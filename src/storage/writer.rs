@@ -31,6 +31,9 @@ pub(super) struct Writer {
     /// End of the active segment, in bytes.
     pub(super) position: u64,
     pub(super) next_offset: Offset,
+    /// The latest time that was written into records, in nanoseconds since the Unix epoch: what is appended next is not
+    /// from before it.
+    pub(super) stamped: u64,
     /// The active segment's checksums; `None` if there was no space for their file: the next append begins a segment
     /// that has some.
     pub(super) sums: Option<Arc<Checksums>>,
@@ -117,8 +120,10 @@ impl Log {
             self.begin_sums(&mut writer)?;
         }
         if self.options.stamps() {
-            // Under the lock: of two runs the later one does not carry the earlier time.
-            run.set_timestamps(self.env.clock.now_ns());
+            // Under the lock: of two runs the later one does not carry the earlier time. People look records up by it, so
+            // it is the machine's time, not the one that ages are counted in, which is behind after the broker was down.
+            writer.stamped = writer.stamped.max(self.env.clock.wall_ns());
+            run.set_timestamps(writer.stamped);
         }
         let next = writer.write(run)?;
         if self.options.durability() == Durability::Interval {
@@ -216,6 +221,7 @@ impl Writer {
             segment_bytes,
             position,
             next_offset,
+            stamped: 0,
             sums: sums.map(Arc::new),
             tail,
             policy: IndexPolicy::after(&active.index),

@@ -191,6 +191,7 @@ fn a_record_is_stored() {
     problem(&raw(&[("content-type", "text/plain")], b"{}"), 415, "unsupported-media-type", None);
     let json = [("content-type", "application/json; charset=utf-8")];
     problem(&raw(&json, b"{"), 400, "invalid-request", None);
+    problem(&raw(&json, b" [null, {\"data\":\"\"}]"), 400, "invalid-request", None);
     problem(&raw(&json, b"{\"payload\":{\"data\":\"\"}} x"), 400, "invalid-request", None);
     assert_eq!(drain(addr, "h", "t", 0).len(), 3, "nothing wrong is stored");
     assert!(broker.is_running());

@@ -8,21 +8,32 @@ use proptest::prelude::*;
 use super::{DIR, LogOptions, append, options};
 use crate::metrics::Metrics;
 use crate::record::{FrameBuilder, FrameLimits, Frames, Run};
+use crate::storage::clock::Clock;
 use crate::storage::sim_disk::SimDisk;
+use crate::storage::time::GradualClock;
 use crate::storage::{Disk as _, Environment, Log, ManualClock, Timestamps};
 
 /// A log of small segments, with the clock that it goes by.
 fn log(timestamps: Timestamps) -> (Log, Arc<ManualClock>) {
+    let clock = Arc::new(ManualClock::new(1));
+    (open(&empty_disk(), Arc::clone(&clock) as _, timestamps), clock)
+}
+
+fn empty_disk() -> SimDisk {
     let disk = SimDisk::default();
     disk.create_dir(Path::new(DIR)).unwrap();
-    let clock = Arc::new(ManualClock::new(1));
-    let env = Environment {
-        disk: Arc::new(disk),
-        clock: Arc::clone(&clock) as _,
-        metrics: Arc::new(Metrics::default()),
-    };
-    let options = LogOptions { timestamps, ..options(20_000) };
-    (Log::open(env, Path::new(DIR), options).unwrap(), clock)
+    disk
+}
+
+fn open(disk: &SimDisk, clock: Arc<dyn Clock>, timestamps: Timestamps) -> Log {
+    let metrics = Arc::new(Metrics::default());
+    let env = Environment { disk: Arc::new(disk.clone()), clock, metrics };
+    Log::open(env, Path::new(DIR), LogOptions { timestamps, ..options(20_000) }).unwrap()
+}
+
+/// The time that the next record gets.
+fn stamp(log: &Log) -> u64 {
+    Frames::new(&append(log, frame(1, 10)).unwrap()).next().unwrap().0.timestamp
 }
 
 fn frame(timestamp: u64, len: usize) -> Vec<u8> {
@@ -91,4 +102,40 @@ fn frames_of_a_run_share_the_time_of_their_append() {
     log.alter(options(20_000)).unwrap();
     let stored = append(&log, frame(7, 10)).unwrap();
     assert_eq!(Frames::new(&stored).next().unwrap().0.timestamp, 7);
+}
+
+#[test]
+fn records_carry_the_time_of_the_machine_after_a_broker_was_down() {
+    let disk = empty_disk();
+    let wall = Arc::new(ManualClock::new(90_000));
+    // Ages go on from where they stood.
+    let clock = Arc::new(GradualClock::resume(Arc::clone(&wall) as _, Some(1_000)));
+    let log = open(&disk, Arc::clone(&clock) as _, Timestamps::Append);
+    assert_eq!((stamp(&log), clock.now_ns()), (90_000, 1_000));
+}
+
+#[test]
+fn times_do_not_go_back_with_the_clock_of_the_machine() {
+    let (disk, clock) = (empty_disk(), Arc::new(ManualClock::new(1_000)));
+    let log = open(&disk, Arc::clone(&clock) as _, Timestamps::Append);
+    assert_eq!(stamp(&log), 1_000);
+    clock.set(990);
+    assert_eq!(stamp(&log), 1_000);
+    drop(log);
+    clock.set(900);
+    let log = open(&disk, Arc::clone(&clock) as _, Timestamps::Append);
+    assert_eq!(stamp(&log), 1_000, "nor from one process to the next");
+    clock.set(1_100);
+    assert_eq!(stamp(&log), 1_100);
+    assert_eq!((found(&log, 1_000), found(&log, 1_001), found(&log, 1_101)), (0, 3, 4));
+}
+
+#[test]
+fn a_senders_time_far_ahead_does_not_hold_the_brokers() {
+    let (disk, clock) = (empty_disk(), Arc::new(ManualClock::new(1_000)));
+    let log = open(&disk, Arc::clone(&clock) as _, Timestamps::Create);
+    append(&log, frame(u64::MAX, 10)).unwrap();
+    drop(log);
+    let log = open(&disk, Arc::clone(&clock) as _, Timestamps::Append);
+    assert_eq!(stamp(&log), 1_000);
 }
