@@ -202,6 +202,8 @@ pub struct Metrics {
     pub frames_in: Counter,
     /// Records accepted into the log.
     pub records_in: Counter,
+    /// How long a reactor was busy from one wait for events to the next: what connections may have to wait for.
+    pub reactor_turn_duration: Histogram,
     /// How long it took to append a run of frames.
     pub append_duration: Histogram,
     /// Frames refused with `not_stored`.

@@ -79,6 +79,11 @@ fn records(text: &mut Text, metrics: &Metrics) {
         metrics.frames_not_stored.get(),
     );
     text.histogram(
+        "hermitmq_reactor_turn_duration_seconds",
+        "How long a reactor was busy from one wait for events to the next.",
+        &metrics.reactor_turn_duration.distribution(),
+    );
+    text.histogram(
         "hermitmq_append_duration_seconds",
         "How long it took to append a run of frames, by one write.",
         &metrics.append_duration.distribution(),

@@ -97,6 +97,8 @@ impl Reactor {
         self.cx.inbox.own();
         let mut events = Events::with_capacity(EVENTS);
         let mut mail = Mail::default();
+        // When what is under way began.
+        let mut turn = Instant::now();
         loop {
             self.cx.inbox.heartbeat.beat();
             self.read_mail(&mut mail);
@@ -105,12 +107,14 @@ impl Reactor {
             if self.is_done() {
                 return self.sessions.len();
             }
+            self.cx.metrics.reactor_turn_duration.observe(turn.elapsed());
             if let Err(error) = self.poll.poll(&mut events, self.timeout())
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 tracing::error!(reactor = self.cx.reactor, %error, "waiting for events failed");
             }
-            self.cx.now = Instant::now();
+            turn = Instant::now();
+            self.cx.now = turn;
             for event in &events {
                 self.event(event);
             }
