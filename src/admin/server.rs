@@ -24,7 +24,7 @@ const CONNECTIONS_MAX: usize = 256;
 const BLOCKING_THREADS_MAX: usize = 16;
 
 /// Longest time for the head of a request, and between two requests.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause after accepting failed for want of something.
 const BACK_OFF: Duration = Duration::from_millis(50);

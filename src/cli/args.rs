@@ -151,7 +151,7 @@ pub(super) struct Target {
     /// Version of the protocol: 1.1, or 1.0 for brokers that know no other
     #[arg(long, value_name = "VERSION", default_value = "1.1", value_parser = protocol)]
     pub(super) protocol: Protocol,
-    /// How long to try again when the connection breaks or is refused, in seconds
+    /// How long to try again when the connection breaks, in seconds; one that cannot be made at first is told at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     retry: u32,
 }

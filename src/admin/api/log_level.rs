@@ -29,6 +29,9 @@ pub(super) async fn put(
     Json(level): Json<Level>,
 ) -> Result<Json<Level>, Problem> {
     let log = log_of(&state)?;
+    if level.log_level.trim().is_empty() {
+        return Err(Problem::invalid("log_level", "must not be empty; `off` logs nothing"));
+    }
     let before = log.get();
     log.set(&level.log_level).map_err(|error| Problem::invalid("log_level", error))?;
     tracing::info!(before, now = log.get(), "the log level was changed");

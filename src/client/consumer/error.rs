@@ -22,7 +22,7 @@ pub enum ConsumeError {
     #[error(transparent)]
     Rejected(#[from] Refused),
     /// The topic was deleted while it was read (1.1). Calling again reads the topic that has its name now, if there is one.
-    #[error("the topic was deleted: {0}")]
+    #[error("{0}")]
     TopicDeleted(Arc<str>),
     /// Everything up to the log end was given: only if [`until_end`](super::ConsumerOptions::until_end) was asked for.
     #[error("everything up to the end was received")]
