@@ -28,13 +28,26 @@ pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
         .route("/startupz", get(health::started))
         .route("/readyz", get(health::ready))
         .route("/metrics", get(metrics::scrape))
-        .nest("/api/v1", api::router())
+        .nest("/api/v1", api::router().layer(middleware::from_fn(known_parameters)))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(hosts, hosts::guard))
         .layer(middleware::from_fn(within_time))
         .layer(middleware::from_fn(traced))
         .with_state(state)
+}
+
+/// Lists alone take parameters. One that is meant for something else is refused: `DELETE /topics/t?dry_run=true` would do more
+/// than was asked.
+async fn known_parameters(request: Request, next: Next) -> Response {
+    let (method, uri) = (request.method(), request.uri());
+    let lists = ["/messages", "/connections"].iter().any(|list| uri.path().ends_with(list));
+    let query = uri.query().unwrap_or_default();
+    if query.is_empty() || method == Method::GET && lists {
+        return next.run(request).await;
+    }
+    let name = query.split(['=', '&']).next().unwrap_or_default();
+    Problem::invalid(name, format!("{method} {} takes no parameters", uri.path())).into_response()
 }
 
 async fn not_found(uri: Uri) -> Problem {

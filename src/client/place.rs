@@ -27,7 +27,7 @@ pub async fn partition_count(
     options: &ConnectOptions,
 ) -> Result<u32, ConnectError> {
     // A partition that is not there is refused with the number of those that are.
-    match ask(addr, topic, NO_PARTITION, Start::Latest, options).await {
+    match offset_of(addr, topic, NO_PARTITION, Start::Latest, options).await {
         Err(ConnectError::Refused(refused))
             if refused.status() == Some(Status::UnknownPartition) && refused.value > 0 =>
         {
@@ -44,16 +44,6 @@ pub async fn partition_count(
 ///
 /// [`Start::Latest`] gives the log end, [`Start::Earliest`] the log start.
 pub async fn offset_of(
-    addr: &str,
-    topic: &TopicName,
-    partition: PartitionId,
-    start: Start,
-    options: &ConnectOptions,
-) -> Result<Offset, ConnectError> {
-    ask(addr, topic, partition, start, options).await
-}
-
-async fn ask(
     addr: &str,
     topic: &TopicName,
     partition: PartitionId,

@@ -214,6 +214,9 @@ fn paths_and_methods_that_are_not_there() {
         let detail = problem(&get(admin, path), 404, "not-found", None);
         assert!(detail.contains(path), "{detail}");
     }
+    let answer = send(admin, "DELETE", "/api/v1/topics/t?dry_run=true", &json!({}));
+    problem(&answer, 400, "invalid-request", Some("dry_run"));
+    problem(&get(admin, "/api/v1/cluster?a&b=1"), 400, "invalid-request", Some("a"));
     let answer = send(admin, "DELETE", "/api/v1/cluster", &json!({}));
     problem(&answer, 405, "method-not-allowed", None);
     assert!(answer.header("allow").contains("GET"), "{answer:?}");
