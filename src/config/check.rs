@@ -98,24 +98,6 @@ impl Checked {
         };
         self.problems.push(Problem::key(key, layer, message));
     }
-
-    /// Checks between two keys.
-    fn relations(&mut self) {
-        const LESS: &str = "topics.default_partitions";
-        const MORE: &str = "topics.max_partitions";
-        let number = |key| number_at(&self.values, key);
-        let (Some(less), Some(more)) = (number(LESS), number(MORE)) else { return };
-        if less <= more {
-            return;
-        }
-        let layer_of = |key| self.layers.get(key).filter(|layer| *layer != DEFAULT);
-        let (key, layer) = match layer_of(MORE) {
-            Some(layer) => (MORE, layer.clone()),
-            None => (LESS, layer_of(LESS).cloned().unwrap_or_else(|| DEFAULT.to_owned())),
-        };
-        let message = format!("{MORE} ({more}) must be at least {LESS} ({less})");
-        self.problems.push(Problem::key(key, &layer, message));
-    }
 }
 
 fn judge(key: &str, value: &Value, default: &Value) -> Verdict {
@@ -200,9 +182,4 @@ fn set(dict: &mut Dict, key: &str, value: Value) {
     if let Value::Dict(_, inner) = inner {
         set(inner, name, value);
     }
-}
-
-fn number_at(dict: &Dict, key: &str) -> Option<u128> {
-    let (section, name) = key.split_once('.')?;
-    dict.get(section)?.as_dict()?.get(name)?.to_num()?.to_u128_lossy()
 }

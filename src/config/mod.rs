@@ -13,6 +13,7 @@ mod derived;
 mod error;
 mod keys;
 mod layer;
+mod relations;
 mod sources;
 mod topics;
 

@@ -412,3 +412,28 @@ fn topics_that_are_no_tables_are_refused() {
     let line = both("storage.durability = 'allways'", &[]);
     assert!(line.ends_with("must be one of interval, always, not \"allways\""), "{line}");
 }
+
+#[test]
+fn what_would_stop_the_start_is_found_by_the_check() {
+    let found = |text: &str| lines(load("a.toml", text, &[]));
+    let public = found("[admin]\nlisten = '0.0.0.0:9093'");
+    assert_eq!(public.len(), 1, "{public:#?}");
+    assert!(public[0].starts_with("admin.listen (set by TMP/"), "{public:#?}");
+    assert!(public[0].ends_with("set admin.insecure = true"), "{public:#?}");
+    for fine in ["'0.0.0.0:9093'\ninsecure = true", "'[::1]:9093'", "'localhost:9093'", "''"] {
+        assert!(load("a.toml", &format!("[admin]\nlisten = {fine}"), &[]).is_ok(), "{fine}");
+    }
+    let topics = "[[topic]]\nname = 'a'\npartitions = 3\n[[topic]]\nname = 'b'\n";
+    let many = found(&format!("[topics]\nmax_topics = 1\nmax_partitions = 3\n{topics}"));
+    assert_eq!(many.len(), 2, "{many:#?}");
+    assert!(
+        many[0].ends_with("topics.max_topics (1) must be at least the 2 topics that are declared")
+    );
+    let partitions =
+        "topics.max_partitions (3) must be at least the 4 partitions that are declared";
+    assert!(many[1].ends_with(partitions), "{many:#?}");
+    assert!(
+        load("a.toml", &format!("[topics]\nmax_topics = 2\nmax_partitions = 4\n{topics}"), &[])
+            .is_ok()
+    );
+}
