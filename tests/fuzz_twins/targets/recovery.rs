@@ -86,9 +86,12 @@ fn append_two(log: &Log, content: &Content, done: Hurt) -> Vec<Frame> {
 }
 
 /// What must hold of a log that was compared with its checksums. Bytes that two faults have hit, one in the log and one in
-/// its checksums, may be anything.
+/// its checksums, may be anything. So may those that no flush had come to, in a log whose files somebody has renamed or
+/// removed: a segment without a mark that is followed by another is nothing that a broker leaves, and a single checksum
+/// that disagrees may as well be another segment's.
 fn assert_holds(reading: &Reading, content: &Content, added: &[Frame], done: Hurt) {
-    if !done.sums {
+    let unmarked = done.moved && content.flushed < content.next();
+    if !done.sums && !unmarked {
         assert!(reading.is_clean, "what is served are whole frames, and their offsets grow");
         let known = |frame| content.frames.contains(frame) || added.contains(frame);
         assert!(reading.frames.iter().all(known), "what is served is what was accepted");
