@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use hermitmq::client::{
     CommitError, Committer, ConnectError, ConnectOptions, ConsumeError, Consumer, ConsumerOptions,
     DeliveryError, Durability, Fallback, GapReason, GroupConsumer, GroupConsumerOptions, Producer,
-    ProducerOptions, Protocol, Record, RetryPolicy, Share, Start, Status, TopicProducer, offset_of,
-    partition_count, partition_of_key,
+    ProducerOptions, Protocol, Record, RetryPolicy, Share, Start, Status, TopicProducer, blocking,
+    offset_of, partition_count, partition_of_key,
 };
 use hermitmq::model::{GroupName, TopicName};
 use support::{Broker, HANG, Start as BrokerStart, scratch_in_memory};
@@ -402,5 +403,134 @@ fn a_consumer_goes_on_over_a_restart_without_a_repetition() {
         let second = BrokerStart::on(&data).port(addr.port()).run();
         produce(&second.addr().to_string(), "t", 0, &["c"]).await;
         assert_eq!(consumer.recv().await.unwrap().offset, 2);
+    });
+}
+
+#[test]
+fn a_look_for_partitions_is_nothing_that_an_operator_reads_about() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = broker(&data);
+    let addr = broker.addr().to_string();
+    block_on(async {
+        let options = ConnectOptions::default();
+        assert_eq!(partition_count(&addr, &topic("t"), &options).await.unwrap(), 3);
+    });
+    let warnings: Vec<_> = broker.lines_at("WARN").iter().map(|line| line.get("message")).collect();
+    assert_eq!(warnings, [""; 0]);
+    // One of 1.0 is told nothing: its operator is.
+    let raw = support::RawClient::produce(broker.addr(), "t", 7);
+    drop(raw);
+    support::wait_for("the warning", || {
+        broker
+            .lines_at("WARN")
+            .into_iter()
+            .find(|line| line.get("detail").contains("no partition 7"))
+    });
+}
+
+#[test]
+fn messages_are_a_stream_from_which_the_consumer_comes_back() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = broker(&data);
+    let addr = broker.addr().to_string();
+    block_on(async {
+        produce(&addr, "t", 0, &["a", "b"]).await;
+        let options = ConsumerOptions::default();
+        let consumer =
+            Consumer::connect(&addr, group("g"), topic("t"), 0, options.clone()).await.unwrap();
+        let mut messages = consumer.into_stream();
+        let payload = |message: Option<Result<hermitmq::client::Message, ConsumeError>>| {
+            String::from_utf8(message.unwrap().unwrap().payload.to_vec()).unwrap()
+        };
+        let first = messages.next().await.unwrap().unwrap();
+        assert_eq!(first.offset, 0);
+        messages.consumer().await.unwrap().commit(&first).await.unwrap();
+        assert_eq!(payload(messages.next().await), "b");
+
+        // While the stream waits at the end of the log, the consumer can be had all the same, again and again.
+        assert!(futures_util::poll!(messages.next()).is_pending());
+        for offset in [2, 1] {
+            messages.consumer().await.unwrap().commit_offset(offset).await.unwrap();
+            assert!(futures_util::poll!(messages.next()).is_pending());
+        }
+        let mut committer =
+            Committer::new(&addr, group("g"), topic("t"), 0, ConnectOptions::default());
+        assert_eq!(committer.committed().await.unwrap(), Some(1));
+        // A stale call back loses no message either.
+        produce(&addr, "t", 0, &["c", "d"]).await;
+        messages.consumer().await.unwrap();
+        assert_eq!(payload(messages.next().await), "c");
+        messages.consumer().await.unwrap();
+        assert_eq!(payload(messages.next().await), "d");
+
+        // With an end, the stream ends.
+        let options = ConsumerOptions { until_end: true, ..options };
+        let consumer = Consumer::connect(&addr, None, topic("t"), 0, options).await.unwrap();
+        let all: Vec<_> =
+            consumer.into_stream().map(|message| payload(Some(message))).collect().await;
+        assert_eq!(all, ["a", "b", "c", "d"]);
+    });
+}
+
+#[test]
+fn without_a_runtime_a_topic_is_written_and_read_as_well() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = broker(&data);
+    let addr = broker.addr().to_string();
+    let producer =
+        blocking::TopicProducer::connect(&addr, topic("t"), ProducerOptions::default()).unwrap();
+    let deliveries = ["a", "b", "c", "d"].map(|text| producer.send(Record::new(text)).unwrap().1);
+    producer.flush();
+    for delivery in deliveries {
+        delivery.wait().unwrap();
+    }
+    let (partition, delivery) = producer.send(Record::new("e").with_key("k")).unwrap();
+    assert_eq!(partition, partition_of_key(b"k", NonZeroU32::new(3).unwrap()));
+    delivery.wait().unwrap();
+    producer.close();
+
+    let consumer = || {
+        let consumer = ConsumerOptions { until_end: true, ..ConsumerOptions::default() };
+        let options = GroupConsumerOptions { consumer, ..GroupConsumerOptions::default() };
+        blocking::GroupConsumer::connect(&addr, group("g"), topic("t"), options).unwrap()
+    };
+    let mut first = consumer();
+    let mut received = BTreeSet::new();
+    while let Ok((_, message)) = first.recv() {
+        received.insert(message.payload);
+    }
+    assert_eq!(received.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
+    first.close().unwrap();
+    let error = consumer().recv().unwrap_err();
+    assert_eq!(error.source, ConsumeError::End, "all of it is committed");
+}
+
+#[test]
+fn a_group_reads_a_stream_of_all_partitions() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = broker(&data);
+    let addr = broker.addr().to_string();
+    block_on(async {
+        for partition in 0..3 {
+            produce(&addr, "t", partition, &["a", "b"]).await;
+        }
+        let consumer = ConsumerOptions { until_end: true, ..ConsumerOptions::default() };
+        let options = GroupConsumerOptions { consumer, ..GroupConsumerOptions::default() };
+        let consumer =
+            GroupConsumer::connect(&addr, group("g"), topic("t"), options).await.unwrap();
+        let mut messages = consumer.into_stream();
+        let mut received = Vec::new();
+        while let Some(message) = messages.next().await {
+            let (partition, message) = message.unwrap();
+            received.push((partition, message.offset));
+        }
+        received.sort_unstable();
+        assert_eq!(received, [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)]);
+        messages.consumer().await.unwrap().commit().await.unwrap();
+        for partition in 0..3 {
+            let options = ConnectOptions::default();
+            let mut committer = Committer::new(&addr, group("g"), topic("t"), partition, options);
+            assert_eq!(committer.committed().await.unwrap(), Some(2));
+        }
     });
 }

@@ -14,6 +14,7 @@ use super::connect::ConnectError;
 use super::consumer::{ConsumeError, Consumer, ConsumerOptions, Gap};
 use super::message::Message;
 use super::place::partition_count;
+use super::stream::Messages;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 
 /// Which partitions of a topic a [`GroupConsumer`] reads.
@@ -196,6 +197,11 @@ impl GroupConsumer {
             }
         }
         Ok(None)
+    }
+
+    /// The messages, and the partition of each, as a stream. [`Messages::consumer`] gives the consumer back, to commit.
+    pub fn into_stream(self) -> Messages<Self> {
+        Messages::new(self)
     }
 
     /// Commits all that was given, and waits until the broker has it. The first error is told, when all were tried.

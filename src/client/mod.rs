@@ -5,6 +5,7 @@
 //! * [`Consumer`]: receives the records of a partition, from where its group has committed or from any other place, and
 //!   commits what was handled.
 //! * [`GroupConsumer`]: the same from all partitions of a topic, or from this member's share of them.
+//! * [`Messages`]: what either of them receives, as a `Stream`.
 //! * [`Committer`], [`commit()`]: where a group resumes, without a consumer.
 //! * [`partition_count`], [`offset_of`]: what a topic has.
 //! * [`blocking`]: producer and consumer for programs without a runtime.
@@ -104,6 +105,7 @@ mod place;
 mod producer;
 pub mod raw;
 mod retry;
+mod stream;
 mod topic_producer;
 
 pub use commit::{COMMIT_TIMEOUT, CommitError, Committer, commit};
@@ -115,6 +117,7 @@ pub use partitioner::{murmur2, partition_of_key};
 pub use place::{offset_of, partition_count};
 pub use producer::{Delivery, DeliveryError, Packing, Producer, ProducerOptions, SendError};
 pub use retry::RetryPolicy;
+pub use stream::{Messages, Source};
 pub use topic_producer::{TopicProducer, TopicSendError};
 
 pub use crate::protocol::Status;

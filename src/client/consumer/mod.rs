@@ -15,6 +15,7 @@ pub use options::ConsumerOptions;
 use super::commit::{CommitError, Committer};
 use super::connect::{ConnectError, ConnectOptions, Place, Protocol};
 use super::message::Message;
+use super::stream::Messages;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::Status;
 use crate::protocol::v1_1::{ControlFrame, Start};
@@ -118,6 +119,11 @@ impl Consumer {
                 }
             }
         }
+    }
+
+    /// The messages as a stream. [`Messages::consumer`] gives the consumer back, to commit.
+    pub fn into_stream(self) -> Messages<Self> {
+        Messages::new(self)
     }
 
     /// Records that were left out since the last call, and why: once for each gap.

@@ -359,7 +359,10 @@ impl Reactor {
             self.cx.metrics.closed.inc(reason);
             let (label, detail) = (reason.label(), &session.detail);
             // What peers do all day is for whoever looks for it; the rest is for the operator, within limits.
+            // Version 1.1 says how many partitions there are to whoever asks for one that is not there: clients do.
+            let asked = reason == CloseReason::UnknownPartition && session.connection.speaks_1_1();
             let usual = matches!(reason, CloseReason::Truncated | CloseReason::HandshakeTimeout);
+            let usual = usual || asked;
             if usual || !self.warnings.allow() {
                 tracing::debug!(%peer, reason = label, detail, "connection closed by the broker");
             } else {
