@@ -567,7 +567,7 @@ fn dependencies_are_explained() {
 fn links_lead_to_files() {
     let mut documents = files("docs", "md");
     assert!(!documents.is_empty(), "the walk finds the documents");
-    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"] {
+    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"] {
         if let Ok(text) = fs::read_to_string(root().join(name)) {
             documents.push((name.to_owned(), text));
         }

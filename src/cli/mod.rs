@@ -86,4 +86,6 @@ fn report(failure: &Failure) -> ExitCode {
 }
 
 #[cfg(test)]
+mod documents;
+#[cfg(test)]
 mod tests;
