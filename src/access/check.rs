@@ -52,12 +52,16 @@ fn lines(problems: &[Problem]) -> String {
 }
 
 impl Options {
-    /// Everything that is wrong, and what is only worth a warning. `certificates`: clients may show one, and so anybody may be the
+    /// Everything that is wrong, and what is only worth a warning: a file of tokens that cannot be read here may be readable for
+    /// the broker. `certificates`: clients may show one, and so anybody may be the
     /// principal of its name.
     pub fn check(&self, certificates: bool) -> (Vec<Problem>, Vec<Problem>) {
         let mut reader = Reader::default();
         let table = reader.read(self);
-        let warnings = if certificates { Vec::new() } else { nobody(self, &table) };
+        let mut warnings = reader.unread;
+        if !certificates && warnings.is_empty() {
+            warnings = nobody(self, &table);
+        }
         (reader.problems, warnings)
     }
 }
@@ -93,11 +97,15 @@ fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a s
 #[derive(Debug, Default)]
 pub(super) struct Reader {
     problems: Vec<Problem>,
+    /// Files that could not be read.
+    unread: Vec<Problem>,
 }
 
 impl Reader {
+    /// What is wrong for whoever needs all of it.
     pub(super) fn problems(self) -> Option<Vec<Problem>> {
-        Some(self.problems).filter(|problems| !problems.is_empty())
+        let problems: Vec<_> = self.unread.into_iter().chain(self.problems).collect();
+        Some(problems).filter(|problems| !problems.is_empty())
     }
 
     fn wrong(&mut self, key: impl Into<String>, message: impl fmt::Display) {
@@ -152,9 +160,10 @@ impl Reader {
             Ok(text) => self.token_lines(text.lines(), table, |number| {
                 format!("access.tokens_file ({file}, line {number})")
             }),
-            Err(error) => {
-                self.wrong("access.tokens_file", format_args!("cannot read {file}: {error}"));
-            }
+            Err(error) => self.unread.push(Problem {
+                key: "access.tokens_file".to_owned(),
+                message: format!("cannot read {file}: {error}"),
+            }),
         }
     }
 

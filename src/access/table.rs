@@ -38,6 +38,12 @@ impl Table {
         Ok(table)
     }
 
+    /// The rules alone, for whoever asks what they allow and has not the file of tokens.
+    pub fn rules_of(options: &Options) -> Result<Self, AccessError> {
+        let options = Options { tokens_file: String::new(), ..options.clone() };
+        Self::build(&options)
+    }
+
     /// Whether there are rules.
     pub fn has_rules(&self) -> bool {
         !self.rules.is_empty()

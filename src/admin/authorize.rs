@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::extract::rejection::RawPathParamsRejection;
-use axum::extract::{self, MatchedPath, RawPathParams, Request};
+use axum::extract::{self, MatchedPath, OriginalUri, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -139,11 +139,14 @@ struct Shown {
 impl Shown {
     fn by(request: &Request) -> Self {
         let peer = request.extensions().get::<Peer>();
+        // The whole of it, not what is left below the point where this is mounted.
+        let original = request.extensions().get::<OriginalUri>();
+        let path = original.map_or(request.uri(), |OriginalUri(uri)| uri).path();
         Self {
             token: bearer(request.headers()).map(|token| token.map(<[u8]>::to_vec)),
             certificate: certificate(request),
             address: peer.map_or(IpAddr::from([0, 0, 0, 0]), |Peer(address)| *address),
-            asked: format!("{} {}", request.method(), request.uri().path()).into(),
+            asked: format!("{} {path}", request.method()).into(),
         }
     }
 }

@@ -36,7 +36,7 @@ fn decide(config: &Config, can: &[String]) -> Result<(), Failure> {
         return Err(Failure::Usage("--can takes PRINCIPAL OPERATION RESOURCE".to_owned()));
     };
     let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("--can: {error}"));
-    let table = Table::build(&config.access).map_err(|error| wrong(&error))?;
+    let table = Table::rules_of(&config.access).map_err(|error| wrong(&error))?;
     let principal = Principal::parse(principal).map_err(|error| wrong(&error))?;
     let operation: Operation = operation.parse().map_err(|error| wrong(&error))?;
     let (kind, name) = match resource.split_once(':') {

@@ -23,7 +23,8 @@ fn every_request_asks_for_the_right_to_administer() {
     let mut count = 0;
     for (path, methods) in described["paths"].as_object().unwrap() {
         let path = path.trim_start_matches("/api/v1");
-        if !path.starts_with('/') || ["/livez", "/readyz", "/startupz", "/metrics"].contains(&path) {
+        if !path.starts_with('/') || ["/livez", "/readyz", "/startupz", "/metrics"].contains(&path)
+        {
             continue;
         }
         for method in methods.as_object().unwrap().keys().map(|method| method.to_uppercase()) {
@@ -32,7 +33,10 @@ fn every_request_asks_for_the_right_to_administer() {
             }
             let url = |topic: &str, group: &str| {
                 let names = path.replace("{topic}", topic).replace("{group}", group);
-                format!("/api/v1{}", names.replace("{partition}", "0").replace("{connection}", "0-1"))
+                format!(
+                    "/api/v1{}",
+                    names.replace("{partition}", "0").replace("{connection}", "0-1")
+                )
             };
             let status = |who: &str, topic: &str, group: &str| {
                 guarded.ask(who, &method, &url(topic, group), "{}").status
@@ -45,7 +49,8 @@ fn every_request_asks_for_the_right_to_administer() {
             }
             let ops = status("ops", "orders", "bob-1");
             assert!(![401, 403].contains(&ops), "{what} by ops: {ops}");
-            let (own, others) = (status("team", "team-a", "team"), status("team", "orders", "bob-1"));
+            let (own, others) =
+                (status("team", "team-a", "team"), status("team", "orders", "bob-1"));
             match is_of(path) {
                 "topic" | "group" => {
                     assert_eq!(others, 403, "{what} of others");
@@ -115,7 +120,11 @@ fn tokens_are_shown_in_one_way() {
         assert_eq!(answer.json()["type"], "urn:hermitmq:problem:unauthenticated");
     }
     let query = format!("/api/v1/cluster?access_token={token}");
-    assert_ne!(guarded.ask("", "GET", &query, "").status, 200, "not in an address, which is logged");
+    assert_ne!(
+        guarded.ask("", "GET", &query, "").status,
+        200,
+        "not in an address, which is logged"
+    );
 }
 
 /// Where the network names somebody, its browser has that name, too.

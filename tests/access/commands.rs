@@ -124,12 +124,28 @@ fn a_decision_is_explained() {
         run(&[&["config", "check", &config, "--can"][..], words].concat(), &[], "")
     };
     for (words, code, said) in [
-        (["alice", "produce", "orders"], 0, "allowed: alice produce topic orders: access.rule[0] allows it"),
+        (
+            ["alice", "produce", "orders"],
+            0,
+            "allowed: alice produce topic orders: access.rule[0] allows it",
+        ),
         (["bob", "produce", "orders"], 1, "denied: bob produce topic orders: no rule allows it"),
-        (["bob", "commit", "bob-7"], 0, "allowed: bob commit group bob-7: access.rule[1] allows it"),
-        (["bob", "consume", "group:bob-7"], 0, "allowed: bob consume group bob-7: access.rule[1] allows it"),
+        (
+            ["bob", "commit", "bob-7"],
+            0,
+            "allowed: bob commit group bob-7: access.rule[1] allows it",
+        ),
+        (
+            ["bob", "consume", "group:bob-7"],
+            0,
+            "allowed: bob consume group bob-7: access.rule[1] allows it",
+        ),
         (["ops", "admin", "broker"], 0, "allowed: ops admin the broker: access.rule[5] allows it"),
-        (["team", "admin", "topic:team-x"], 0, "allowed: team admin topic team-x: access.rule[6] allows it"),
+        (
+            ["team", "admin", "topic:team-x"],
+            0,
+            "allowed: team admin topic team-x: access.rule[6] allows it",
+        ),
         (["team", "admin", "broker"], 1, "denied: team admin the broker: no rule allows it"),
     ] {
         assert_eq!(can(&words), (code, format!("{said}\n")), "{words:?}");
@@ -158,21 +174,63 @@ fn the_check_names_what_is_wrong_with_its_key() {
     };
     let rule = |fields: &str| format!("[[access.rule]]\nprincipals = ['a']\n{fields}\n");
     for (text, key, end) in [
-        (rule("operations = ['prodce']\ntopics = ['*']"), "access.rule[0].operations (set by ", "did you mean \"produce\"?"),
-        (rule("operation = ['produce']"), "access.rule[0].operation (set by ", "did you mean access.rule[0].operations?"),
-        (rule("operations = 'admin'"), "access.rule[0].operations (set by ", "must be a list of strings, not \"admin\""),
-        ("[[access.network]]\ncidr = '10.0.0.1/8'\nprincipal = 'a'".to_owned(), "access.network[0].cidr (set by ", "did you mean 10.0.0.0/8?"),
-        ("[[access.network]]\ncidr = '10.0.0.0/8'".to_owned(), "access.network[0].principal (set by ", "is missing"),
-        ("[access]\nrule = 5".to_owned(), "access.rule (set by ", "each of it a table [[access.rule]]"),
-        ("[[access.token]]\nprincipal = 'a'\nhash = 'x'".to_owned(), "access.token[0].hash (set by ", "($argon2id$…)"),
+        (
+            rule("operations = ['prodce']\ntopics = ['*']"),
+            "access.rule[0].operations (set by ",
+            "did you mean \"produce\"?",
+        ),
+        (
+            rule("operation = ['produce']"),
+            "access.rule[0].operation (set by ",
+            "did you mean access.rule[0].operations?",
+        ),
+        (
+            rule("operations = 'admin'"),
+            "access.rule[0].operations (set by ",
+            "must be a list of strings, not \"admin\"",
+        ),
+        (
+            "[[access.network]]\ncidr = '10.0.0.1/8'\nprincipal = 'a'".to_owned(),
+            "access.network[0].cidr (set by ",
+            "did you mean 10.0.0.0/8?",
+        ),
+        (
+            "[[access.network]]\ncidr = '10.0.0.0/8'".to_owned(),
+            "access.network[0].principal (set by ",
+            "is missing",
+        ),
+        (
+            "[access]\nrule = 5".to_owned(),
+            "access.rule (set by ",
+            "each of it a table [[access.rule]]",
+        ),
+        (
+            "[[access.token]]\nprincipal = 'a'\nhash = 'x'".to_owned(),
+            "access.token[0].hash (set by ",
+            "($argon2id$…)",
+        ),
         ("[[acess.rule]]".to_owned(), "acess.rule (set by ", "did you mean access.rule?"),
-        ("access.tokens_file = '/nonexistent/t'".to_owned(), "access.tokens_file (set by ", "No such file or directory (os error 2)"),
     ] {
         let (code, said) = check(&text);
         assert_eq!(code, 2, "{text}: {said}");
         let found = said.lines().any(|line| line.contains(key) && line.ends_with(end));
         assert!(found, "{key} … {end}: {said}");
     }
+    // The file may be readable for the broker alone.
+    let missing = "access.tokens_file = '/nonexistent/tokens'\n";
+    let (code, said) = check(missing);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains("access.tokens_file (set by ") && said.contains("No such file"),
+        "{said}"
+    );
+    fs::write(&file, missing).unwrap();
+    let config = file.display().to_string();
+    let data = guarded.dir.path().join("other").display().to_string();
+    let (code, said) =
+        run(&["serve", "--config", &config, "--port", "0", "--data-dir", &data], &[], "");
+    assert_ne!(code, 0, "{said}");
+    assert!(said.contains("access.tokens_file: cannot read /nonexistent/tokens"), "{said}");
     let token = generate().unwrap();
     let text = format!(
         "[[access.token]]\nprincipal = 'alice'\nhash = '{}'\n[[access.rule]]\nprincipals = ['alcie']\n\
@@ -181,5 +239,8 @@ fn the_check_names_what_is_wrong_with_its_key() {
     );
     let (code, said) = check(&text);
     assert_eq!(code, 0, "a warning: {said}");
-    assert!(said.contains("access.rule[0].principals") && said.contains("did you mean \"alice\"?"), "{said}");
+    assert!(
+        said.contains("access.rule[0].principals") && said.contains("did you mean \"alice\"?"),
+        "{said}"
+    );
 }

@@ -97,8 +97,11 @@ impl Guarded {
 
     /// Asks the admin listener as somebody; as nobody for an empty name.
     fn ask(&self, principal: &str, method: &str, path: &str, body: &str) -> Answer {
-        let bearer =
-            if principal.is_empty() { String::new() } else { format!("Bearer {}", self.token(principal)) };
+        let bearer = if principal.is_empty() {
+            String::new()
+        } else {
+            format!("Bearer {}", self.token(principal))
+        };
         let mut headers = vec![("content-type", "application/json")];
         if !bearer.is_empty() {
             headers.push(("authorization", &bearer));

@@ -38,8 +38,12 @@ impl Guarded {
     }
 
     fn consumer(&self, principal: &str) -> Vec<u8> {
-        let role =
-            Role::Consume { group: None, start: Start::Earliest, heartbeat_ms: None, until_end: false };
+        let role = Role::Consume {
+            group: None,
+            start: Start::Earliest,
+            heartbeat_ms: None,
+            until_end: false,
+        };
         self.handshake(principal, role)
     }
 
@@ -59,7 +63,8 @@ fn a_token_that_is_taken_away_ends_its_connections() {
     for consumer in [&mut bob, &mut carol] {
         assert!(matches!(next(consumer), Got::Frame(_)));
     }
-    let left: Vec<&str> = PRINCIPALS.iter().copied().filter(|who| !["alice", "carol"].contains(who)).collect();
+    let left: Vec<&str> =
+        PRINCIPALS.iter().copied().filter(|who| !["alice", "carol"].contains(who)).collect();
     fs::write(guarded.dir.path().join("tokens"), lines(&guarded.tokens, &left)).unwrap();
     guarded.reload(AGAIN);
     let said = answer(&mut alice, AnswerTo::Frame);
@@ -114,10 +119,14 @@ fn what_is_wrong_changes_nothing() {
     fs::remove_file(&tokens).unwrap();
     guarded.reload(KEPT);
     fs::write(&tokens, lines(&guarded.tokens, PRINCIPALS)).unwrap();
-    fs::write(guarded.config(), whole(&guarded.dir, &RULES.replace("\"produce\"", "\"prodce\""))).unwrap();
+    fs::write(guarded.config(), whole(&guarded.dir, &RULES.replace("\"produce\"", "\"prodce\"")))
+        .unwrap();
     guarded.reload(KEPT);
     assert_eq!(alice.append(&frame(1, b"", b"x")), 0);
     let (mut again, _) = open(guarded.broker.addr(), &guarded.producer());
     assert_eq!(again.append(&frame(1, b"", b"x")), 1);
-    assert!(guarded.broker.log_text().contains("did you mean \\\\\\\"produce\\\\\\\"?") || guarded.broker.log_text().contains("did you mean"));
+    assert!(
+        guarded.broker.log_text().contains("did you mean \\\\\\\"produce\\\\\\\"?")
+            || guarded.broker.log_text().contains("did you mean")
+    );
 }

@@ -364,7 +364,9 @@ impl Reactor {
             let (label, detail) = (reason.label(), &session.detail);
             // What peers do all day is for whoever looks for it; the rest is for the operator, within limits.
             let usual = matches!(reason, CloseReason::Truncated | CloseReason::HandshakeTimeout);
-            if usual || !self.warnings.allow() {
+            // Told already, for those who audit it.
+            let told = matches!(reason, CloseReason::Unauthenticated | CloseReason::Unauthorized);
+            if usual || told || !self.warnings.allow() {
                 tracing::debug!(%peer, reason = label, detail, "connection closed by the broker");
             } else {
                 tracing::warn!(%peer, reason = label, detail, "connection closed by the broker");
