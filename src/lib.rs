@@ -13,6 +13,7 @@
 //! |---|---|
 //! | [`model`] | names, ids, offsets; every limit in one file |
 //! | [`metrics`] | plain atomic instruments |
+//! | [`access`] | who may do what: identities and rules |
 //! | [`record`] | the 29-byte header and the framed message |
 //! | [`telemetry`] | logs and traces |
 //! | [`protocol`] | the wire protocol, without I/O |
@@ -30,6 +31,8 @@
 //! `server` (default) is everything. `client` alone is the SDK: [`model`], [`record`], [`protocol`] and [`client`]; with `admin`
 //! it can administer a broker, too.
 
+#[cfg(feature = "server")]
+pub mod access;
 #[cfg(feature = "server")]
 pub mod admin;
 #[cfg(feature = "server")]

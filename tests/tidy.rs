@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("metrics", &[]),
+    ("access", &["model", "metrics"]),
     ("record", &["model"]),
     ("telemetry", &["metrics"]),
     ("protocol", &["model", "record"]),
@@ -26,12 +27,13 @@ const LAYERS: &[(&str, &[&str])] = &[
             "metrics",
             "record",
             "protocol",
+            "access",
             "broker",
             "storage::file_slice",
             "telemetry::join",
         ],
     ),
-    ("admin", &["model", "metrics", "broker", "telemetry::join"]),
+    ("admin", &["model", "metrics", "access", "broker", "telemetry::join"]),
     (
         "config",
         &[
@@ -52,18 +54,20 @@ const LAYERS: &[(&str, &[&str])] = &[
             "telemetry",
             "protocol",
             "storage",
+            "access",
             "broker",
             "net",
             "admin",
             "config",
         ],
     ),
-    ("cli", &["model", "config", "client", "server"]),
+    ("cli", &["model", "protocol::v1_1", "access", "config", "client", "server"]),
     ("main", &["cli"]),
 ];
 
 /// No async runtime here.
-const DATA_PLANE: &[&str] = &["model", "metrics", "record", "protocol", "storage", "broker", "net"];
+const DATA_PLANE: &[&str] =
+    &["model", "metrics", "access", "record", "protocol", "storage", "broker", "net"];
 
 /// The only files that touch mio, by how their path begins.
 const MIO: &[&str] = &["src/net/reactor", "src/net/reactor", "src/net/sys"];

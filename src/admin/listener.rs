@@ -19,8 +19,8 @@ pub enum BindError {
     },
     /// Others could reach it, and it asks nobody who they are.
     #[error(
-        "admin.listen is {addr}, which is not a loopback address, and whoever can connect there may do everything; if \
-         the network keeps others out, set admin.insecure = true"
+        "admin.listen is {addr}, which is not a loopback address, and whoever can connect there may do everything; add \
+         tokens and rules in section access, or, if the network keeps others out, set admin.insecure = true"
     )]
     NotLoopback {
         /// The address.
@@ -47,8 +47,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens on the configured address; `None` if there is to be no listener.
-    pub fn bind(options: &Options) -> Result<Option<Self>, BindError> {
+    /// Listens on the configured address; `None` if there is to be no listener. `guarded`: it asks who somebody is.
+    pub fn bind(options: &Options, guarded: bool) -> Result<Option<Self>, BindError> {
         let listen = &options.listen;
         if listen.is_empty() {
             return Ok(None);
@@ -56,7 +56,7 @@ impl Listener {
         let resolve = |source| BindError::Resolve { listen: listen.clone(), source };
         let mut addrs = listen.to_socket_addrs().map_err(resolve)?;
         let addr = addrs.next().ok_or_else(|| resolve(io::ErrorKind::NotFound.into()))?;
-        if !addr.ip().is_loopback() && !options.insecure {
+        if !addr.ip().is_loopback() && !options.insecure && !guarded {
             return Err(BindError::NotLoopback { addr });
         }
         let bound = || {

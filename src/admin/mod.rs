@@ -3,11 +3,12 @@
 //! * [`Listener`]: takes the address, before the log is recovered; [`Admin`]: answers.
 //! * [`State`]: how far the broker is; what is above tells it.
 //! * `health`: `/livez`, `/startupz`, `/readyz`; `metrics`: `/metrics`; `api`: everything below `/api/v1`.
-//! * `hosts`: under which names it answers.
+//! * `authorize`: who asks, and whether it may; `hosts`: under which names it answers.
 //! * `extract`: requests into values; `refusals` and `problem`: errors into problem details. Only there.
 //!
 
 mod api;
+mod authorize;
 mod extract;
 mod health;
 mod hosts;

@@ -12,8 +12,10 @@ pub struct Options {
     /// Address of the HTTP listener as `HOST:PORT`; an empty text for no listener, port 0 for a free one.
     #[serde(deserialize_with = "address")]
     pub listen: String,
-    /// Whether the listener may be on an address that others can reach. It asks nobody who they are.
+    /// Whether the listener may be on an address that others can reach although it asks nobody who they are.
     pub insecure: bool,
+    /// Whether `/metrics` is for everybody, whatever the rules say.
+    pub metrics_open: bool,
     /// Most series that `/metrics` gives for topics and partitions, and most for groups.
     pub metrics_max_series: u32,
 }
@@ -23,6 +25,7 @@ impl Default for Options {
         Self {
             listen: "127.0.0.1:9093".to_owned(),
             insecure: false,
+            metrics_open: false,
             metrics_max_series: limits::METRICS_SERIES_DEFAULT_MAX,
         }
     }

@@ -44,6 +44,12 @@ kinds! {
     NotFound = NOT_FOUND, "not-found", "There is nothing at this path";
     /// The path knows other methods.
     MethodNotAllowed = METHOD_NOT_ALLOWED, "method-not-allowed", "The path does not know this method";
+    /// Who asks could not be established, or has to say who it is.
+    Unauthenticated = UNAUTHORIZED, "unauthenticated", "The request needs a token";
+    /// Who asks may not.
+    Unauthorized = FORBIDDEN, "unauthorized", "The request is not allowed";
+    /// A browser sends it for a page of another site.
+    CrossSite = FORBIDDEN, "cross-site", "The request comes from another site";
     /// The request is under a name that is not this machine's.
     Misdirected = MISDIRECTED_REQUEST, "misdirected", "The request is not for this listener";
     /// The body is no JSON, or not this one; a parameter or a name is wrong.

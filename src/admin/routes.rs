@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use super::hosts::{self, Hosts};
 use super::problem::{Kind, Problem};
 use super::state::State;
-use super::{api, health, metrics};
+use super::{api, authorize, health, metrics};
 use crate::telemetry;
 
 /// Longest time from the head of a request to the head of its answer.
@@ -23,12 +23,17 @@ const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Everything that the admin listener answers.
 pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
+    // Probes, and whatever else stands here without it, are for everybody.
+    let guard = middleware::from_fn_with_state(Arc::clone(&state), authorize::guard);
     Router::new()
         .route("/livez", get(health::live))
         .route("/startupz", get(health::started))
         .route("/readyz", get(health::ready))
-        .route("/metrics", get(metrics::scrape))
-        .nest("/api/v1", api::router().layer(middleware::from_fn(known_parameters)))
+        .route("/metrics", get(metrics::scrape).route_layer(guard.clone()))
+        .nest(
+            "/api/v1",
+            api::router().route_layer(guard).layer(middleware::from_fn(known_parameters)),
+        )
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(middleware::from_fn_with_state(hosts, hosts::guard))

@@ -6,13 +6,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::authorize::Peer;
 use super::listener::Listener;
 use super::routes;
 use super::state::State;
@@ -73,7 +77,9 @@ async fn accept(listener: TcpListener, router: Router) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve(stream, router.clone(), slot))),
+            Ok((stream, peer)) => {
+                drop(tokio::spawn(serve(stream, peer, router.clone(), slot)));
+            }
             Err(error) => {
                 tracing::debug!(%error, "an admin connection was not accepted");
                 tokio::time::sleep(BACK_OFF).await;
@@ -82,10 +88,14 @@ async fn accept(listener: TcpListener, router: Router) {
     }
 }
 
-async fn serve(stream: TcpStream, router: Router, _slot: OwnedSemaphorePermit) {
+async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, _slot: OwnedSemaphorePermit) {
     // Small answers go out at once; a socket without the option works, too.
     let _ = stream.set_nodelay(true);
-    let service = TowerToHyperService::new(router);
+    let router = TowerToHyperService::new(router);
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(Peer(peer.ip()));
+        router.call(request)
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use serde::Serialize;
 
 use super::problem::{Kind, Problem};
+use crate::access::Access;
 use crate::broker::{Broker, OpenProgress};
 use crate::metrics::Metrics;
 use crate::model::PartitionId;
@@ -39,6 +40,8 @@ pub struct Connection {
     pub partition: Option<PartitionId>,
     /// The group that it reads or commits for.
     pub group: Option<String>,
+    /// Who it is.
+    pub principal: Option<String>,
     /// What the client calls itself.
     pub client_name: Option<String>,
     /// Its software and version.
@@ -97,6 +100,10 @@ pub struct About {
     pub log_level: Option<Arc<dyn LogLevel>>,
     /// `admin.metrics_max_series`.
     pub metrics_max_series: u32,
+    /// `admin.metrics_open`.
+    pub metrics_open: bool,
+    /// Who may do what.
+    pub access: Arc<Access>,
     /// The instruments.
     pub metrics: Arc<Metrics>,
     /// How far the recovery is.

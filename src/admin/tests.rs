@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::problem::Kind;
 use super::{About, Admin, BindError, Listener, Options, State};
+use crate::access::Access;
 
 fn options(listen: &str, insecure: bool) -> Options {
     Options { listen: listen.to_owned(), insecure, ..Options::default() }
@@ -14,15 +15,16 @@ fn options(listen: &str, insecure: bool) -> Options {
 #[test]
 fn an_address_that_others_reach_needs_a_word() {
     for listen in ["0.0.0.0:0", "[::]:0"] {
-        let refused = Listener::bind(&options(listen, false)).unwrap_err();
+        let refused = Listener::bind(&options(listen, false), false).unwrap_err();
         assert!(matches!(refused, BindError::NotLoopback { .. }), "{refused}");
         assert!(refused.to_string().contains("admin.insecure"), "{refused}");
     }
-    assert!(Listener::bind(&options("0.0.0.0:0", true)).unwrap().is_some());
-    assert!(Listener::bind(&options("localhost:0", false)).unwrap().is_some());
-    assert!(Listener::bind(&options("", false)).unwrap().is_none());
-    let holder = Listener::bind(&options("127.0.0.1:0", false)).unwrap().unwrap();
-    let taken = Listener::bind(&options(&holder.addr().to_string(), false)).unwrap_err();
+    assert!(Listener::bind(&options("0.0.0.0:0", true), false).unwrap().is_some());
+    assert!(Listener::bind(&options("0.0.0.0:0", false), true).unwrap().is_some());
+    assert!(Listener::bind(&options("localhost:0", false), false).unwrap().is_some());
+    assert!(Listener::bind(&options("", false), false).unwrap().is_none());
+    let holder = Listener::bind(&options("127.0.0.1:0", false), false).unwrap().unwrap();
+    let taken = Listener::bind(&options(&holder.addr().to_string(), false), false).unwrap_err();
     assert!(taken.to_string().contains("admin.listen"), "{taken}");
 }
 
@@ -44,6 +46,8 @@ fn about() -> About {
         settings: Vec::new(),
         log_level: None,
         metrics_max_series: 100,
+        metrics_open: false,
+        access: Arc::new(Access::open(Arc::default())),
         metrics: Arc::default(),
         progress: Arc::default(),
     }
@@ -61,7 +65,7 @@ fn ask(addr: SocketAddr, request: &str) -> String {
 
 #[test]
 fn while_the_log_is_recovered_the_process_lives_and_is_not_ready() {
-    let listener = Listener::bind(&options("127.0.0.1:0", false)).unwrap().unwrap();
+    let listener = Listener::bind(&options("127.0.0.1:0", false), false).unwrap().unwrap();
     let admin = Admin::start(listener, State::new(about())).unwrap();
     let get = |path: &str| ask(admin.addr(), &format!("GET {path}"));
     assert!(get("/livez").starts_with("HTTP/1.1 200 "));

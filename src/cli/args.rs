@@ -8,9 +8,12 @@ use clap::{Args, Parser, Subcommand};
 
 use super::admin::{GroupCommand, TopicCommand};
 use super::bench::BenchCommand;
+use super::failure::Failure;
 use super::log::LogCommand;
+use super::token;
 use crate::client::{self, ConnectOptions, Protocol, RetryPolicy};
 use crate::model::{GroupName, PartitionId, TopicName};
+use crate::protocol::v1_1::Token;
 
 /// Where a broker is if nothing says otherwise: the address that `hermitmq serve` listens on by default.
 pub(super) const BROKER_DEFAULT: &str = "127.0.0.1:9092";
@@ -36,6 +39,12 @@ exists of ./hermitmq.toml, ./hermitmq.json, /etc/hermitmq/hermitmq.toml); the en
 SIGTERM and SIGINT stop the broker: it finishes and flushes what it received.
 
 Exit codes: 0 stopped when told to, 1 failure while running, 2 wrong usage or configuration.";
+
+const CHECK_HELP: &str = "\
+OPERATION is produce, consume, commit or admin. RESOURCE is the name of a topic, of a group for commit, or
+topic:NAME, group:NAME, or broker: the broker as a whole.
+
+Exit codes: 0 the file is right, and with --can it is allowed; 1 it is denied; 2 the file or the usage is wrong.";
 
 const PRODUCE_HELP: &str = "\
 Each line of standard input is a record, without its newline. An empty line is an empty record.
@@ -83,6 +92,9 @@ pub(super) enum Command {
     /// Show or check the configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Make tokens for those who use a broker
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Store records from standard input or a file
     Produce(ProduceArgs),
     /// Print records
@@ -108,11 +120,41 @@ pub(super) enum Command {
 pub(super) enum ConfigCommand {
     /// Print the settings in effect, one `key = value  # what set it` a line
     Show(ServeArgs),
-    /// Check a file alone, without the environment
+    /// Check a file alone, without the environment; with --can, say what its rules allow
+    #[command(after_help = CHECK_HELP)]
     Check {
         /// The file, TOML or JSON
         file: PathBuf,
+        /// Whether this principal may do this to this topic or group, and which rule says so
+        #[arg(long, num_args = 3, value_names = ["PRINCIPAL", "OPERATION", "RESOURCE"])]
+        can: Option<Vec<String>>,
     },
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum TokenCommand {
+    /// Print a new token, and the line that makes a broker know it
+    Generate {
+        /// Whose token it is, for that line
+        #[arg(long, value_name = "NAME")]
+        principal: Option<String>,
+    },
+}
+
+/// What a client shows a broker of who it is.
+#[derive(Debug, Default, Args)]
+pub(super) struct TokenArgs {
+    /// File with the token to show [default: the token in $HERMITMQ_TOKEN, else the file $HERMITMQ_TOKEN_FILE]. No flag takes
+    /// the token itself: whoever lists processes would see it
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl TokenArgs {
+    /// The token, if there is one to show.
+    pub(super) fn find(&self) -> Result<Option<Token>, Failure> {
+        token::find(self.token_file.as_deref())
+    }
 }
 
 #[derive(Debug, Default, Args)]
@@ -145,6 +187,8 @@ pub(super) struct Target {
     /// The broker's address [default: $HERMITMQ_BROKER, else 127.0.0.1:9092]
     #[arg(long, value_name = "HOST:PORT")]
     broker: Option<String>,
+    #[command(flatten)]
+    token: TokenArgs,
     /// This partition alone
     #[arg(long, value_name = "N")]
     pub(super) partition: Option<PartitionId>,
@@ -164,10 +208,11 @@ impl Target {
     }
 
     /// How to connect, and as whom.
-    pub(super) fn connect(&self) -> ConnectOptions {
+    pub(super) fn connect(&self) -> Result<ConnectOptions, Failure> {
         let mut options = ConnectOptions { protocol: self.protocol, ..ConnectOptions::default() };
         options.client.software = Some(format!("hermitmq-cli/{}", env!("CARGO_PKG_VERSION")));
-        options
+        options.token = self.token.find()?;
+        Ok(options)
     }
 
     /// The broker's address: the flag, else the environment, else the default.

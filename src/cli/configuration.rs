@@ -3,7 +3,9 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use crate::access::{Operation, Principal, Resource, Table};
 use crate::config::{Config, Sources};
+use crate::model::{GroupName, TopicName};
 
 use super::args::ServeArgs;
 use super::failure::Failure;
@@ -17,13 +19,49 @@ pub(super) fn show(args: &ServeArgs) -> Result<(), Failure> {
     print(&text)
 }
 
-/// Checks a file over the defaults alone.
-pub(super) fn check(file: PathBuf) -> Result<(), Failure> {
+/// Checks a file over the defaults alone; with `can`, says whether a principal may do something to something.
+pub(super) fn check(file: PathBuf, can: Option<&[String]>) -> Result<(), Failure> {
     let name = file.display().to_string();
     let sources = Sources { file: Some(file), ..Sources::default() };
     let loaded = Config::load(&sources).map_err(|error| Failure::Usage(error.to_string()))?;
     warn(&loaded.warnings);
-    print(&format!("{name}: ok\n"))
+    match can {
+        None => print(&format!("{name}: ok\n")),
+        Some(can) => decide(&loaded.config, can),
+    }
+}
+
+fn decide(config: &Config, can: &[String]) -> Result<(), Failure> {
+    let [principal, operation, resource] = can else {
+        return Err(Failure::Usage("--can takes PRINCIPAL OPERATION RESOURCE".to_owned()));
+    };
+    let wrong = |error: &dyn std::fmt::Display| Failure::Usage(format!("--can: {error}"));
+    let table = Table::rules_of(&config.access).map_err(|error| wrong(&error))?;
+    let principal = Principal::parse(principal).map_err(|error| wrong(&error))?;
+    let operation: Operation = operation.parse().map_err(|error| wrong(&error))?;
+    let (kind, name) = match resource.split_once(':') {
+        Some(both) => both,
+        None if operation == Operation::Commit => ("group", resource.as_str()),
+        None if resource == "broker" && operation == Operation::Admin => ("broker", ""),
+        None => ("topic", resource.as_str()),
+    };
+    let (topic, group);
+    let resource = match kind {
+        "topic" => {
+            topic = TopicName::parse(name).map_err(|error| wrong(&error))?;
+            Resource::Topic(&topic)
+        }
+        "group" => {
+            group = GroupName::parse(name).map_err(|error| wrong(&error))?;
+            Resource::Group(&group)
+        }
+        "broker" => Resource::Broker,
+        _ => return Err(wrong(&"RESOURCE must be a name, topic:NAME, group:NAME or broker")),
+    };
+    let decision = table.decide(&principal, operation, &resource);
+    let word = if decision.is_allowed() { "allowed" } else { "denied" };
+    print(&format!("{word}: {principal} {operation} {resource}: {decision}\n"))?;
+    if decision.is_allowed() { Ok(()) } else { Err(Failure::Denied) }
 }
 
 fn warn(warnings: &[String]) {

@@ -24,6 +24,8 @@ pub(super) enum Failure {
     Runtime(String),
     /// What was looked at is damaged, or not put right; the output says where.
     Damaged(String),
+    /// What was asked about is not allowed; the output says so.
+    Denied,
     /// The reader of the output went away (`| head`). That is not an error.
     OutputClosed,
 }
@@ -85,14 +87,14 @@ impl Failure {
 
     /// Whether there is nothing to report.
     pub(super) fn is_quiet(&self) -> bool {
-        matches!(self, Self::OutputClosed)
+        matches!(self, Self::OutputClosed | Self::Denied)
     }
 
     /// The exit code of the process.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => EXIT_USAGE,
-            Self::Runtime(_) => EXIT_RUNTIME,
+            Self::Runtime(_) | Self::Denied => EXIT_RUNTIME,
             Self::Damaged(_) => EXIT_DAMAGED,
             Self::OutputClosed => 0,
         }
@@ -103,6 +105,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(text) | Self::Runtime(text) | Self::Damaged(text) => f.write_str(text),
+            Self::Denied => f.write_str("denied"),
             Self::OutputClosed => f.write_str("the reader of the output went away"),
         }
     }

@@ -1,7 +1,7 @@
 //! The command line.
 //!
 //! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
-//! `configuration`, `produce`, `consume`, `health`, and the folders `admin`, `bench` and `log`. `failure` is how every one of them can end. `lines`,
+//! `configuration`, `token`, `produce`, `consume`, `health`, and the folders `admin`, `bench` and `log`. `failure` is how every one of them can end. `lines`,
 //! `tally`, `output` and `runtime` are what `produce` and `consume` are made of, `progress` and `table` are for whoever takes
 //! long or has much to tell.
 
@@ -21,6 +21,7 @@ mod runtime;
 mod serve;
 mod table;
 mod tally;
+mod token;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use clap::error::ErrorKind;
 
-use args::{Cli, Command, ConfigCommand};
+use args::{Cli, Command, ConfigCommand, TokenCommand};
 use failure::Failure;
 
 /// Runs the command that the arguments ask for (the first one is the program's name) and gives its exit code:
@@ -49,7 +50,12 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Serve(args) => serve::run(&args),
         Command::Config(ConfigCommand::Show(args)) => configuration::show(&args),
-        Command::Config(ConfigCommand::Check { file }) => configuration::check(file),
+        Command::Config(ConfigCommand::Check { file, can }) => {
+            configuration::check(file, can.as_deref())
+        }
+        Command::Token(TokenCommand::Generate { principal }) => {
+            token::generate(principal.as_deref())
+        }
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
         Command::Health(args) => health::run(&args),

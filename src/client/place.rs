@@ -3,7 +3,7 @@
 use super::connect::{self, ConnectError, ConnectOptions, Hello, Place, Wish};
 use crate::model::{Offset, PartitionId, TopicName};
 use crate::protocol::Status;
-use crate::protocol::v1_1::Start;
+use crate::protocol::v1_1::{Durability, Start};
 
 /// No topic has it: limits keep partitions far below.
 const NO_PARTITION: PartitionId = PartitionId::MAX;
@@ -26,8 +26,24 @@ pub async fn partition_count(
     topic: &TopicName,
     options: &ConnectOptions,
 ) -> Result<u32, ConnectError> {
-    // A partition that is not there is refused with the number of those that are.
-    match offset_of(addr, topic, NO_PARTITION, Start::Latest, options).await {
+    count_by(addr, offset_of(addr, topic, NO_PARTITION, Start::Latest, options).await)
+}
+
+/// The same for one who is to produce: he may not be allowed to read.
+pub(super) async fn partition_count_to_produce(
+    addr: &str,
+    topic: &TopicName,
+    options: &ConnectOptions,
+) -> Result<u32, ConnectError> {
+    let place = Place { addr: addr.to_owned(), topic: topic.clone(), partition: NO_PARTITION };
+    let hello = Hello::produce(&place, Durability::Topic, options)?;
+    let opened = connect::open(addr, &hello, options.timeout).await;
+    count_by(addr, opened.map(|(_, offset)| offset))
+}
+
+/// A partition that is not there is refused with the number of those that are.
+fn count_by(addr: &str, asked: Result<Offset, ConnectError>) -> Result<u32, ConnectError> {
+    match asked {
         Err(ConnectError::Refused(refused))
             if refused.status() == Some(Status::UnknownPartition) && refused.value > 0 =>
         {

@@ -9,7 +9,7 @@ use tokio::sync::OnceCell;
 use super::connect::ConnectError;
 use super::message::Record;
 use super::partitioner::partition_of_key;
-use super::place::partition_count;
+use super::place::partition_count_to_produce;
 use super::producer::{Delivery, DeliveryError, Producer, ProducerOptions, SendError};
 use crate::model::{Offset, PartitionId, TopicName};
 
@@ -48,7 +48,7 @@ impl TopicProducer {
         options: ProducerOptions,
     ) -> Result<Self, ConnectError> {
         let addr = addr.into();
-        let count = partition_count(&addr, &topic, &options.connect).await?;
+        let count = partition_count_to_produce(&addr, &topic, &options.connect).await?;
         let count = NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
         Ok(Self::with_partitions(addr, topic, count, options))
     }

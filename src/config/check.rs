@@ -6,6 +6,7 @@ use figment::error::Kind;
 use figment::value::{Dict, Value};
 use figment::{Figment, Profile};
 
+use super::access;
 use super::error::one_line;
 use super::layer::{DEFAULT, Layer};
 use super::topics::{self, TOPIC};
@@ -40,6 +41,7 @@ pub(super) fn check(figment: &Figment, merged: &Dict, defaults: &Dict) -> Checke
     if let Some(list) = merged.remove(TOPIC) {
         topics::check(figment, &list, &mut checked);
     }
+    access::check(figment, &mut merged, &mut checked);
     for (key, value) in flatten(&merged) {
         let layer = layer_of(figment, &key, &value);
         let Some(default) = known.get(&key) else {
@@ -91,8 +93,8 @@ impl Checked {
             }
             return;
         }
-        let list = TOPIC.to_owned();
-        let message = match keys::nearest(key, known.keys().chain([&list])) {
+        let lists: Vec<String> = access::list_keys().chain([TOPIC.to_owned()]).collect();
+        let message = match keys::nearest(key, known.keys().chain(&lists)) {
             Some(name) => format!("unknown key; did you mean {name}?"),
             None => "unknown key; `hermitmq config show` lists the keys".to_owned(),
         };
@@ -155,7 +157,7 @@ fn whole_number(value: &Value) -> Option<i128> {
 /// An empty text: in the original an empty directory means the default.
 fn judge_empty(key: &str) -> Verdict {
     match key {
-        "admin.listen" => Verdict::Use,
+        "admin.listen" | "access.tokens" | "access.tokens_file" => Verdict::Use,
         "storage.data_dir" => Verdict::UseDefault("is empty, which means the default".to_owned()),
         "server.host" => {
             Verdict::Refuse("must not be empty; 0.0.0.0 listens on every address".to_owned())

@@ -7,6 +7,7 @@
 //! `check` (and `topics`, for the declared ones) finds everything that is wrong at once, `derived` puts in what the
 //! [`Container`] decides, [`Loaded`] is the result.
 
+mod access;
 mod check;
 mod container;
 mod derived;
@@ -56,6 +57,8 @@ pub struct Config {
     pub telemetry: telemetry::Options,
     /// The admin listener.
     pub admin: admin::Options,
+    /// Who may do what.
+    pub access: crate::access::Options,
 }
 
 /// One setting in effect.
@@ -101,7 +104,12 @@ impl Config {
         if !problems.is_empty() {
             return Err(ConfigError::new(problems));
         }
-        let config = Figment::from(Layer::named(layer::DEFAULT, checked.values)).extract()?;
+        let values = Layer::named(layer::DEFAULT, checked.values.clone());
+        let config = Figment::from(values).extract()?;
+        access::judge(&config, &mut checked);
+        if !checked.problems.is_empty() {
+            return Err(ConfigError::new(checked.problems));
+        }
         let mut loaded =
             Loaded { config, warnings: checked.warnings, sources: checked.layers, file: path };
         loaded.derive(&sources.container);
@@ -112,13 +120,20 @@ impl Config {
 impl Loaded {
     /// The settings that have a value, by key.
     pub fn settings(&self) -> Result<Vec<Setting>, ConfigError> {
-        let leaves = flatten(&dict_of(&self.config)?).into_iter().flat_map(|(key, value)| {
-            if key == topics::TOPIC { topics::leaves(&value) } else { vec![(key, value)] }
-        });
+        let leaves =
+            flatten(&dict_of(&self.config)?).into_iter().flat_map(|(key, value)| {
+                match key.as_str() {
+                    topics::TOPIC => topics::leaves(&value),
+                    list if access::list_keys().any(|key| key == list) => {
+                        access::leaves(list, &value)
+                    }
+                    _ => vec![(key, value)],
+                }
+            });
         let set = leaves.filter(|(_, value)| !matches!(value, Value::Empty(..)));
         let settings = set.map(|(key, value)| {
             let layer = self.sources.get(&key).map_or(layer::DEFAULT, String::as_str).to_owned();
-            Setting { key, value: shown(&value), layer }
+            Setting { key, value: written(&value), layer }
         });
         Ok(settings.collect())
     }
@@ -159,6 +174,16 @@ fn flatten(dict: &Dict) -> BTreeMap<String, Value> {
     let mut leaves = BTreeMap::new();
     walk("", dict, &mut leaves);
     leaves
+}
+
+/// A value as it stands in a file, lists with what is in them.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Array(_, items) => {
+            format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", "))
+        }
+        other => shown(other),
+    }
 }
 
 /// A value as an operator would write it.

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use figment::value::{Dict, Value};
 
 use super::Problem;
+use super::access;
 use super::check::Checked;
 use super::layer::DEFAULT;
 use super::topics::TOPIC;
@@ -34,10 +35,10 @@ impl Checked {
         let insecure = self.value(INSECURE).and_then(Value::to_bool).unwrap_or(false);
         let listen = self.value(LISTEN).and_then(Value::as_str).unwrap_or_default();
         let public = listen.parse::<SocketAddr>().is_ok_and(|addr| !addr.ip().is_loopback());
-        if public && !insecure {
+        if public && !insecure && !access::guards(&self.values) {
             let message = format!(
-                "{listen} can be reached by others, and the listener asks nobody who they are: if the network keeps \
-                 others out, set {INSECURE} = true"
+                "{listen} can be reached by others, and the listener asks nobody who they are: add tokens and rules in \
+                 section access, or, if the network keeps others out, set {INSECURE} = true"
             );
             self.blame(&[LISTEN], message);
         }

@@ -82,6 +82,10 @@ reasons! {
     Malformed = "malformed";
     /// An empty name, or one outside the allow-list.
     InvalidName = "invalid_name";
+    /// Who the peer is could not be established.
+    Unauthenticated = "unauthenticated";
+    /// The peer may not do what it asked for.
+    Unauthorized = "unauthorized";
     /// Clients may not produce to the broker's own topics.
     ReservedTopic = "reserved_topic";
     /// The topic does not exist and none is created on demand.
@@ -129,6 +133,44 @@ impl CloseCounters {
     /// Connections closed for `reason`.
     pub fn get(&self, reason: CloseReason) -> u64 {
         self.0[reason as usize].get()
+    }
+}
+
+/// Why somebody was refused, on either listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RefusalKind {
+    /// Who it is could not be established.
+    Unauthenticated,
+    /// It may not do what it asked for.
+    Unauthorized,
+}
+
+impl RefusalKind {
+    /// Both.
+    pub const ALL: &[Self] = &[Self::Unauthenticated, Self::Unauthorized];
+
+    /// The label used in logs and metrics.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Unauthenticated => "unauthenticated",
+            Self::Unauthorized => "unauthorized",
+        }
+    }
+}
+
+/// One counter for each [`RefusalKind`].
+#[derive(Debug, Default)]
+pub struct RefusalCounters([Counter; RefusalKind::ALL.len()]);
+
+impl RefusalCounters {
+    /// Counts one refusal.
+    pub fn inc(&self, kind: RefusalKind) {
+        self.0[kind as usize].inc();
+    }
+
+    /// Refusals of a kind.
+    pub fn get(&self, kind: RefusalKind) -> u64 {
+        self.0[kind as usize].get()
     }
 }
 
@@ -196,6 +238,8 @@ pub struct Metrics {
     pub accept_errors: Counter,
     /// Connections that ended for a reason other than a clean close, by reason.
     pub closed: CloseCounters,
+    /// Handshakes and requests of the admin listener that were refused for who sent them.
+    pub refused: RefusalCounters,
     /// Bytes of frames accepted into the log.
     pub bytes_in: Counter,
     /// Frames accepted into the log.

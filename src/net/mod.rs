@@ -1,13 +1,14 @@
 //! The data plane: sockets on one side, broker calls on the other.
 //!
 //! * [`connection`]: the protocol state machine of one connection, without I/O;
-//! * `open`: from a handshake to a partition; `status`: errors become what is told;
+//! * `admit`: who a connection is, and whether it may; `open`: from a handshake to a partition; `status`: errors become what is told;
 //! * `budget`: memory for large frames;
 //! * `reactor`: the threads that turn readiness into reads, appends and `sendfile`;
 //! * `sys`: what is asked of the operating system.
 //!
 //! [`DataPlane`] starts and stops all of it.
 
+mod admit;
 mod budget;
 pub mod connection;
 mod open;

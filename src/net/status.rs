@@ -68,6 +68,16 @@ pub(super) fn of_handshake_1_1(error: &v1_1::HandshakeError) -> Refusal {
     Refusal::new(reason, status, error)
 }
 
+/// Why somebody is not let in: who it is could not be established.
+pub(super) fn of_unauthenticated(error: &impl ToString) -> Refusal {
+    Refusal::new(CloseReason::Unauthenticated, Status::Unauthenticated, error)
+}
+
+/// Why somebody is not let in: it may not do that. Says nothing about whether what was asked for exists.
+pub(super) fn of_unauthorized(reason: &impl ToString) -> Refusal {
+    Refusal::new(CloseReason::Unauthorized, Status::Unauthorized, reason)
+}
+
 /// Why a frame closes the connection.
 pub(super) fn of_frame(error: &FrameError) -> Refusal {
     let too_large = |max: u32| {

@@ -49,6 +49,7 @@ fn connection(info: net::ConnectionInfo) -> admin::Connection {
         topic: partition.map(|partition| partition.topic.to_string()),
         partition: partition.map(|partition| partition.partition),
         group: info.group.map(|group| group.to_string()),
+        principal: info.principal,
         client_name: info.client_name,
         client_software: info.client_software,
     }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::access::{Access, AccessError};
 use crate::admin::{self, About, Admin, BindError};
 use crate::broker::{Broker, BrokerError, CloseError, OpenProgress, Parts};
 use crate::config::{Config, ConfigError, Loaded};
@@ -52,6 +53,9 @@ pub enum StartError {
     /// The admin listener cannot be had.
     #[error(transparent)]
     Admin(#[from] BindError),
+    /// Who may do what is not told right.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The log cannot be opened.
     #[error(transparent)]
     Broker(#[from] BrokerError),
@@ -84,6 +88,7 @@ pub enum RunError {
 #[derive(Debug)]
 pub struct Server {
     broker: Arc<Broker>,
+    access: Arc<Access>,
     plane: DataPlane,
     watch: Watch,
     scrub: Scrub,
@@ -119,17 +124,20 @@ impl Server {
         let lock = DirLock::acquire(&config.storage.data_dir)?;
         // Before recovery, which may take long: a taken port is said at once. Connections wait until it is done.
         let listener = Listener::bind(&config.server)?;
-        let metrics = Arc::default();
+        let metrics = Arc::<Metrics>::default();
+        let access = Arc::new(Access::new(&config.access, Arc::clone(&metrics))?);
         let state = admin::State::new(About {
             data_dir: config.storage.data_dir.clone(),
             settings: around.settings,
             log_level: around.log_level,
             metrics_max_series: config.admin.metrics_max_series,
+            metrics_open: config.admin.metrics_open,
+            access: Arc::clone(&access),
             metrics: Arc::clone(&metrics),
             progress: Arc::clone(&around.progress),
         });
         // Answers at once: a recovery that takes long is not taken for a process that hangs.
-        let admin = start_admin(&config.admin, &state)?;
+        let admin = start_admin(config, &state)?;
         // Each partition takes four descriptors and each of its sealed segments one, each connection one.
         let open_files = net::raise_descriptor_limit();
         tracing::debug!(open_files, "limit of open files");
@@ -141,7 +149,8 @@ impl Server {
             Cleanup::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let compaction = Compaction::start(Arc::clone(&broker), &config.compaction)
             .map_err(StartError::Thread)?;
-        let plane = DataPlane::start(listener, &config.server, &config.security, &broker)?;
+        let plane = DataPlane::start(listener, &config.server, &config.security, &broker, &access)?;
+        warn_if_open(&access, plane.addr());
         state.set_running(admin::Running {
             broker: Arc::clone(&broker),
             pulse: Arc::new(Pulse(plane.pulse())),
@@ -152,6 +161,7 @@ impl Server {
         let shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
         Ok(Self {
             broker,
+            access,
             plane,
             watch,
             scrub,
@@ -203,11 +213,20 @@ impl Server {
     }
 }
 
-fn start_admin(
-    options: &admin::Options,
-    state: &Arc<admin::State>,
-) -> Result<Option<Admin>, StartError> {
-    let Some(listener) = admin::Listener::bind(options)? else { return Ok(None) };
+/// Without rules whoever can connect may do everything.
+fn warn_if_open(access: &Access, addr: SocketAddr) {
+    if !access.table().has_rules() && !addr.ip().is_loopback() {
+        tracing::warn!(
+            %addr,
+            "whoever can connect may do everything: there are no rules (section access), and this is no loopback address"
+        );
+    }
+}
+
+fn start_admin(config: &Config, state: &Arc<admin::State>) -> Result<Option<Admin>, StartError> {
+    let Some(listener) = admin::Listener::bind(&config.admin, config.guards_admin())? else {
+        return Ok(None);
+    };
     tracing::info!(addr = %listener.addr(), "the admin listener answers");
     Admin::start(listener, Arc::clone(state)).map(Some).map_err(StartError::Thread)
 }

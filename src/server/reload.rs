@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Reread, Server, adapters};
+use crate::access::Table;
 use crate::broker::Reconfiguration;
 use crate::config::{Config, Loaded};
 use crate::telemetry::Level;
@@ -11,8 +12,12 @@ use crate::telemetry::Level;
 /// Takes one setting over from another configuration.
 type Take = fn(&mut Config, &Config);
 
+/// The section of identities and rules: what is in it changes as a whole.
+const ACCESS: &str = "access";
+
 /// The settings that change while the broker runs.
 const LIVE: &[(&str, Take)] = &[
+    (ACCESS, |to, from| to.access.clone_from(&from.access)),
     ("offsets.retention_hours", |to, from| to.offsets = from.offsets.clone()),
     ("security.max_payload_mb", |to, from| {
         to.security.max_payload_mb = from.security.max_payload_mb;
@@ -67,11 +72,26 @@ pub(super) fn reload(server: &mut Server, loaded: &mut Loaded, level: &Level, re
         }
     };
     let (Some(before), Some(after)) = (values(loaded), values(&new)) else { return };
-    let difference = Difference::between(&before, &after);
+    let mut difference = Difference::between(&before, &after);
+    // Not all of it is shown.
+    let differs = new.config.access != loaded.config.access;
+    if differs && !difference.live.iter().any(|key| key == ACCESS) {
+        difference.live.insert(0, ACCESS.to_owned());
+    }
     let next = merged(loaded, &new, &difference);
+    let table = match access_table(server, loaded, &next) {
+        Ok(table) => table,
+        Err(error) => {
+            tracing::error!(%error, "{kept}");
+            return;
+        }
+    };
     if let Err(error) = apply(server, loaded, &next, level) {
         tracing::error!(%error, "{kept}");
         return;
+    }
+    if differs || !next.config.access.tokens_file.is_empty() {
+        replace_access(server, table);
     }
     let warnings: Vec<_> =
         new.warnings.iter().filter(|warning| !loaded.warnings.contains(warning)).cloned().collect();
@@ -90,12 +110,35 @@ pub(super) fn reload(server: &mut Server, loaded: &mut Loaded, level: &Level, re
     tracing::info!(changed = difference.live.join(", "), "the configuration was read again");
 }
 
-/// Key to value; all topics together are one.
+/// The identities and rules of another configuration, if it can have them.
+fn access_table(server: &Server, old: &Loaded, next: &Loaded) -> Result<Table, String> {
+    // The listener stays where it is, whatever is configured now.
+    let public = server.admin_addr().is_some_and(|addr| !addr.ip().is_loopback());
+    if public && !old.config.admin.insecure && !next.config.guards_admin() {
+        return Err("others can reach the admin listener, and it would ask nobody who they are any more: it needs \
+             rules, and tokens, networks or certificates (section access)"
+            .to_owned());
+    }
+    Table::build(&next.config.access).map_err(|error| error.to_string().replace('\n', "; "))
+}
+
+/// Puts other identities and rules in effect, and ends connections that they would not let in.
+fn replace_access(server: &Server, table: Table) {
+    let (tokens, rules) = table.counts();
+    server.access.replace(table);
+    server.plane.review();
+    tracing::info!(target: "hermitmq::audit", tokens, rules, "identities and rules were read again");
+}
+
+/// Key to value; all topics together are one, and so is all of access.
 fn values(loaded: &Loaded) -> Option<BTreeMap<String, String>> {
     let mut values: BTreeMap<String, String> = BTreeMap::new();
     for setting in loaded.settings().ok()? {
         let (key, value) = match setting.key.strip_prefix("topic[") {
             Some(rest) => ("topic".to_owned(), format!("{rest} = {}\n", setting.value)),
+            None if setting.key.starts_with("access.") => {
+                (ACCESS.to_owned(), format!("{} = {}\n", setting.key, setting.value))
+            }
             None => (setting.key, setting.value),
         };
         values.entry(key).or_default().push_str(&value);
@@ -121,8 +164,11 @@ fn merged(old: &Loaded, new: &Loaded, difference: &Difference) -> Loaded {
     let mut merged = old.clone();
     for (key, take) in LIVE.iter().filter(|(key, _)| difference.live.iter().any(|k| k == key)) {
         take(&mut merged.config, &new.config);
-        let of_key =
-            |layer: &String| layer == key || *key == "topic" && layer.starts_with("topic[");
+        let of_key = |layer: &String| match *key {
+            "topic" => layer.starts_with("topic[") || layer == key,
+            ACCESS => layer.starts_with("access."),
+            key => layer == key,
+        };
         merged.sources.retain(|layer, _| !of_key(layer));
         let layers = new.sources.iter().filter(|(layer, _)| of_key(layer));
         merged.sources.extend(layers.map(|(key, layer)| (key.clone(), layer.clone())));

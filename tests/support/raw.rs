@@ -1,7 +1,7 @@
 //! Protocol 1.0 over a socket, with nothing between the test and the bytes.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
 use hermitmq::protocol::{ACK_LEN, Ack, COMMIT_ACK};
 use hermitmq::record::{Check, FrameBuilder, FrameLimits, HEADER_LEN, Header, check, wire};
@@ -94,6 +94,19 @@ pub struct RawClient {
 impl RawClient {
     pub fn connect(addr: SocketAddr) -> Self {
         let stream = TcpStream::connect_timeout(&addr, HANG).unwrap();
+        stream.set_nodelay(true).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        stream.set_write_timeout(Some(HANG)).unwrap();
+        Self { stream }
+    }
+
+    /// Connects from this address of the machine.
+    pub fn connect_from(from: IpAddr, addr: SocketAddr) -> Self {
+        use socket2::{Domain, Socket, Type};
+        let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
+        socket.connect_timeout(&addr.into(), HANG).unwrap();
+        let stream = TcpStream::from(socket);
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();
         stream.set_write_timeout(Some(HANG)).unwrap();

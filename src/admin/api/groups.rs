@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract;
 use axum::http::StatusCode;
+use axum::{Extension, extract};
 use serde::Serialize;
 
+use crate::access::Resource;
+use crate::admin::authorize::Caller;
 use crate::admin::extract::{self as parts, Json, PathParts};
 use crate::admin::problem::Problem;
 use crate::admin::refusals::of_group;
@@ -27,8 +29,15 @@ pub(super) struct Reset {
 /// `GET /groups`
 pub(super) async fn list(
     extract::State(state): extract::State<Arc<State>>,
+    Extension(caller): Extension<Caller>,
 ) -> Result<Json<Groups>, Problem> {
-    state.with_broker(|broker| Ok(Json(Groups { groups: broker.groups() }))).await
+    let sees = move |group: &GroupSummary| caller.sees(Resource::Group(&group.name));
+    state
+        .with_broker(move |broker| {
+            let groups = broker.groups().into_iter().filter(sees).collect();
+            Ok(Json(Groups { groups }))
+        })
+        .await
 }
 
 /// `GET /groups/{group}`

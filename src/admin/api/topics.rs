@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use axum::extract;
 use axum::http::StatusCode;
+use axum::{Extension, extract};
 use serde::Serialize;
 
+use crate::access::Resource;
+use crate::admin::authorize::Caller;
 use crate::admin::extract::{self as parts, Json, PathParts};
 use crate::admin::problem::Problem;
 use crate::admin::refusals::of_topic;
@@ -20,15 +22,24 @@ pub(super) struct Topics {
 /// `GET /topics`
 pub(super) async fn list(
     extract::State(state): extract::State<Arc<State>>,
+    Extension(caller): Extension<Caller>,
 ) -> Result<Json<Topics>, Problem> {
-    state.with_broker(|broker| Ok(Json(Topics { topics: broker.topics() }))).await
+    let sees = move |topic: &TopicSummary| caller.sees(Resource::Topic(&topic.name));
+    state
+        .with_broker(move |broker| {
+            let topics = broker.topics().into_iter().filter(sees).collect();
+            Ok(Json(Topics { topics }))
+        })
+        .await
 }
 
 /// `POST /topics`
 pub(super) async fn create(
     extract::State(state): extract::State<Arc<State>>,
+    Extension(caller): Extension<Caller>,
     Json(options): Json<TopicOptions>,
 ) -> Result<(StatusCode, Json<TopicDescription>), Problem> {
+    caller.may(Resource::Topic(&options.name))?;
     let created = move |broker: &crate::broker::Broker| {
         broker.create_topic(options).map_err(|error| of_topic(&error))
     };

@@ -1,7 +1,7 @@
 //! The instruments of the whole broker.
 
 use super::text::{Kind, Text};
-use crate::metrics::{CloseReason, ConnectionRole, Metrics};
+use crate::metrics::{CloseReason, ConnectionRole, Metrics, RefusalKind};
 
 pub(super) fn write(text: &mut Text, metrics: &Metrics) {
     connections(text, metrics);
@@ -44,6 +44,14 @@ fn connections(text: &mut Text, metrics: &Metrics) {
     );
     for &reason in CloseReason::ALL {
         text.sample(&[("reason", reason.label())], metrics.closed.get(reason));
+    }
+    text.family(
+        "hermitmq_access_refused_total",
+        Kind::Counter,
+        "Handshakes and requests of the admin listener refused for who sent them, by reason.",
+    );
+    for &kind in RefusalKind::ALL {
+        text.sample(&[("reason", kind.label())], metrics.refused.get(kind));
     }
     text.counter(
         "hermitmq_receive_memory_waits_total",

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
-use crate::cli::args::admin_from_env;
+use crate::cli::args::{TokenArgs, admin_from_env};
 use crate::client::admin::ResetTo;
 use crate::model::{GroupName, PartitionId, TopicName};
 
@@ -28,6 +28,8 @@ pub(in crate::cli) struct Target {
     /// The admin listener [default: $HERMITMQ_ADMIN, else http://127.0.0.1:9093]
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
+    #[command(flatten)]
+    pub(super) token: TokenArgs,
     /// How the answer is shown
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
     pub(super) output: Form,

@@ -20,14 +20,17 @@ fn ask<T>(
     target: &args::Target,
     asked: impl AsyncFnOnce(&AdminClient) -> Result<T, AdminError>,
 ) -> Result<T, Failure> {
-    let admin = AdminClient::new(&target.address()).map_err(|error| failed(&error))?;
+    let mut admin = AdminClient::new(&target.address()).map_err(|error| failed(&error))?;
+    if let Some(token) = target.token.find()? {
+        admin = admin.with_token(&token).map_err(|error| failed(&error))?;
+    }
     runtime::value_of(async { asked(&admin).await.map_err(|error| failed(&error)) })
 }
 
 /// What the broker calls a wrong request was typed wrong.
 fn failed(error: &AdminError) -> Failure {
     match error {
-        AdminError::Address(_) => Failure::Usage(causes(error)),
+        AdminError::Address(_) | AdminError::Token => Failure::Usage(causes(error)),
         AdminError::Problem(problem) if problem.kind() == "invalid-request" => {
             Failure::Usage(causes(error))
         }

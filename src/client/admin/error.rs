@@ -12,6 +12,9 @@ pub enum AdminError {
     /// The text is no address.
     #[error("{0:?} is no address of an admin listener; it must be http://HOST:PORT or HOST:PORT")]
     Address(String),
+    /// The token has bytes that HTTP does not carry.
+    #[error("the token cannot be sent over HTTP: it has bytes that a header may not have")]
+    Token,
     /// Nobody listens there, or the host has no address.
     #[error("cannot connect to {address}: {source}")]
     Connect {

@@ -29,6 +29,7 @@ mod transport;
 
 use std::time::Duration;
 
+use hyper::header::HeaderValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -40,6 +41,7 @@ pub use topics::{
     TopicSummary,
 };
 
+use crate::protocol::v1_1::Token;
 use transport::{Address, Answer};
 
 /// Time for a whole request by default: connection, request and answer.
@@ -50,12 +52,23 @@ pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(70);
 pub struct AdminClient {
     address: Address,
     timeout: Duration,
+    authorization: Option<HeaderValue>,
 }
 
 impl AdminClient {
     /// A client of the listener at `http://HOST:PORT` or `HOST:PORT`.
     pub fn new(address: &str) -> Result<Self, AdminError> {
-        Ok(Self { address: Address::parse(address)?, timeout: ADMIN_TIMEOUT })
+        let address = Address::parse(address)?;
+        Ok(Self { address, timeout: ADMIN_TIMEOUT, authorization: None })
+    }
+
+    /// Shows this token with each request. It goes over the network as it is, unless that is encrypted.
+    pub fn with_token(self, token: &Token) -> Result<Self, AdminError> {
+        let value = [b"Bearer ", token.as_bytes()].concat();
+        let mut value = HeaderValue::from_bytes(&value).map_err(|_| AdminError::Token)?;
+        // Debug output hides it.
+        value.set_sensitive(true);
+        Ok(Self { authorization: Some(value), ..self })
     }
 
     /// Gives each request so much time.
@@ -87,7 +100,7 @@ impl AdminClient {
         path: &str,
         body: Option<Vec<u8>>,
     ) -> Result<Answer, AdminError> {
-        let asked = transport::ask(&self.address, method, path, body);
+        let asked = transport::ask(&self.address, self.authorization.as_ref(), method, path, body);
         match tokio::time::timeout(self.timeout, asked).await {
             Ok(answer) => answer,
             Err(_) => {

@@ -5,7 +5,7 @@ use std::fmt;
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, CONTENT_TYPE, HOST};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
@@ -73,6 +73,7 @@ impl Answer {
 /// Sends a request and takes the whole answer.
 pub(super) async fn ask(
     address: &Address,
+    authorization: Option<&HeaderValue>,
     method: &str,
     path: &str,
     body: Option<Vec<u8>>,
@@ -87,7 +88,7 @@ pub(super) async fn ask(
     let _ = stream.set_nodelay(true);
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
-    let request = Request::builder()
+    let mut request = Request::builder()
         .method(method)
         .uri(path)
         .header(HOST, &address.0)
@@ -95,6 +96,9 @@ pub(super) async fn ask(
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body.unwrap_or_default())))
         .map_err(|error| broken(&error))?;
+    if let Some(value) = authorization {
+        request.headers_mut().insert(AUTHORIZATION, value.clone());
+    }
     let exchange = async {
         let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
         let status = response.status();

@@ -9,6 +9,7 @@ use super::gather::Gather;
 use super::inbox::{Inbox, Key};
 use super::waiting::Spares;
 use super::worker::Job;
+use crate::access::Access;
 use crate::broker::{Broker, Wake};
 use crate::metrics::Metrics;
 use crate::net::budget::Budget;
@@ -25,6 +26,7 @@ pub(super) struct Context {
     /// How many there are.
     pub(super) reactors: usize,
     pub(super) broker: Arc<Broker>,
+    pub(super) access: Arc<Access>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) limits: FrameLimits,
     pub(super) budget: Arc<Budget>,

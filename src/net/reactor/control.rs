@@ -101,7 +101,7 @@ impl Session {
         }
     }
 
-    fn end_with(&mut self, status: Status, offset: u64, message: &str, cx: &Context) {
+    pub(super) fn end_with(&mut self, status: Status, offset: u64, message: &str, cx: &Context) {
         self.farewell.clear();
         ControlFrame::new(status, offset, message).write(&mut self.farewell);
         cx.metrics.control_frames.inc();

@@ -14,6 +14,7 @@ use super::pulse::Heartbeat;
 use super::roster::ConnectionInfo;
 use super::session::Session;
 use crate::broker::{WaiterId, Wake};
+use crate::net::admit::Admitted;
 use crate::net::open::Opened;
 
 thread_local! {
@@ -47,8 +48,10 @@ pub(super) enum Message {
     Accepted(TcpStream, SocketAddr),
     /// A producer whose partition belongs to this reactor.
     Moved(Box<Session>),
-    /// A worker has done what a handshake asked for.
-    Opened(Key, Box<Opened>),
+    /// A worker has done what a handshake asked for, of somebody who was let in.
+    Opened(Key, Box<(Option<Admitted>, Opened)>),
+    /// Other rules are in effect: end those who would not be let in now.
+    Review,
     /// What a consumer is to be sent next is in the page cache now.
     Warmed(Key),
     /// Tell of so many connections at most, and whether these are all.

@@ -13,6 +13,7 @@ mod inbox;
 mod plane;
 mod pulse;
 mod receive;
+mod review;
 mod roster;
 mod send;
 mod session;
@@ -173,7 +174,9 @@ impl Reactor {
                     if let Some(session) =
                         self.sessions.get_mut(key.slot()).filter(|s| s.key == key)
                     {
-                        let verdict = session.opened(*result, &mut self.cx);
+                        let (admitted, opened) = *result;
+                        session.admitted = session.admitted.take().or(admitted);
+                        let verdict = session.opened(opened, &mut self.cx);
                         self.apply(key, verdict);
                     }
                 }
@@ -183,6 +186,7 @@ impl Reactor {
                         self.drive(key);
                     }
                 }
+                Message::Review => self.review(),
                 Message::List(max, to) => {
                     // Whoever has asked may have given up.
                     let _ = to.send(self.list(max));
@@ -363,7 +367,9 @@ impl Reactor {
             let asked = reason == CloseReason::UnknownPartition && session.connection.speaks_1_1();
             let usual = matches!(reason, CloseReason::Truncated | CloseReason::HandshakeTimeout);
             let usual = usual || asked;
-            if usual || !self.warnings.allow() {
+            // Told already, for those who audit it.
+            let told = matches!(reason, CloseReason::Unauthenticated | CloseReason::Unauthorized);
+            if usual || told || !self.warnings.allow() {
                 tracing::debug!(%peer, reason = label, detail, "connection closed by the broker");
             } else {
                 tracing::warn!(%peer, reason = label, detail, "connection closed by the broker");

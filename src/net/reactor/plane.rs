@@ -19,6 +19,7 @@ use super::roster::Connections;
 use super::waiting::Spares;
 use super::worker::Workers;
 use super::{Reactor, WAKER};
+use crate::access::Access;
 use crate::broker::{Broker, Wake};
 use crate::model::limits;
 use crate::net::budget::Budget;
@@ -114,10 +115,11 @@ impl DataPlane {
         options: &Options,
         security: &SecurityOptions,
         broker: &Arc<Broker>,
+        access: &Arc<Access>,
     ) -> Result<Self, ListenError> {
         let Listener { listener, addr } = listener;
-        let (openers, jobs) = Workers::start("opener", broker)?;
-        let (readers, reads) = Workers::start("reader", broker)?;
+        let (openers, jobs) = Workers::start("opener", broker, access)?;
+        let (readers, reads) = Workers::start("reader", broker, access)?;
         let count = reactor_count(options);
         let mut polls = Vec::new();
         for number in 0..count {
@@ -147,6 +149,7 @@ impl DataPlane {
                     reactor: number,
                     reactors: count,
                     broker: Arc::clone(broker),
+                    access: Arc::clone(access),
                     metrics: Arc::clone(broker.metrics()),
                     limits: FrameLimits::incoming(u32::try_from(payload_bytes).unwrap_or(u32::MAX)),
                     budget: Arc::clone(&budget),
@@ -191,6 +194,13 @@ impl DataPlane {
     /// What lists the connections, and closes one.
     pub fn connections(&self) -> Connections {
         Connections::of(self.reactors.iter().map(|(inbox, _)| Arc::clone(inbox)))
+    }
+
+    /// Other rules of access are in effect: whoever would not be let in now is ended.
+    pub fn review(&self) {
+        for (inbox, _) in &self.reactors {
+            inbox.send(Message::Review);
+        }
     }
 
     /// Stops accepting, answers what was received, closes every connection, and ends the threads. What is not done by

@@ -11,6 +11,7 @@ use super::gather::{Counts, Outcome};
 use super::session::{Ending, Role, Session, Verdict};
 use super::waiting::WAITING_MAX;
 use super::worker::{Job, Work};
+use crate::net::admit::admit_now;
 use crate::net::budget::Lease;
 use crate::net::connection::{Action, Asked, acks};
 use crate::net::open::open_now;
@@ -294,10 +295,23 @@ impl Session {
         {
             self.client = Some(Box::new(handshake.client.clone()));
         }
-        if let Some(result) = self.span.in_scope(|| open_now(&cx.broker, &asked)) {
-            return Some(self.opened(result, cx));
-        }
-        let work = Work::Open(asked, self.span.clone());
+        let visitor = self.visitor();
+        let visitor = match self.span.in_scope(|| admit_now(&cx.access, &asked, &visitor)) {
+            Some(Ok(admitted)) => {
+                self.admitted = Some(admitted);
+                if let Some(result) = self.span.in_scope(|| open_now(&cx.broker, &asked)) {
+                    return Some(self.opened(result, cx));
+                }
+                None
+            }
+            Some(Err(refusal)) => {
+                self.refuse(refusal);
+                return Some(Verdict::Again);
+            }
+            // Its token has to be hashed.
+            None => Some(visitor),
+        };
+        let work = Work::Open { asked, visitor, span: self.span.clone() };
         let job = Job { work, key: self.key, inbox: Arc::clone(&cx.inbox) };
         if cx.jobs.send(job).is_err() {
             self.refuse(status::of_lost_worker());

@@ -60,6 +60,8 @@ pub struct ConnectionInfo {
     pub partition: Option<TopicPartition>,
     /// Whom it reads or commits for.
     pub group: Option<GroupName>,
+    /// Who it is.
+    pub principal: Option<String>,
     /// What the client calls itself, in protocol 1.1.
     pub client_name: Option<String>,
     /// Its software and version, in protocol 1.1.
@@ -155,6 +157,7 @@ impl Session {
                 Role::Committer(_, key) => Some(key.group.clone()),
                 Role::Unknown | Role::Producer(_) | Role::Committed => None,
             },
+            principal: self.admitted.as_ref().map(|it| it.identity.principal.to_string()),
             client_name: client.and_then(|client| client.name.clone()),
             client_software: client.and_then(|client| client.software.clone()),
         }

@@ -202,6 +202,10 @@ impl Session {
             matches!(&self.role, Role::Consumer { reading, .. } if reading.commit_key().is_some());
         if !commits {
             self.pending = Vec::new();
+        } else if self.pending.len() >= COMMIT_LEN
+            && let Some(verdict) = self.refuse_commit(cx)
+        {
+            return Err(verdict);
         } else if self.pending.len() >= COMMIT_LEN {
             let pending = std::mem::take(&mut self.pending);
             self.take_commits(&pending, &cx.broker);
@@ -218,7 +222,14 @@ impl Session {
                     self.ended = true;
                     self.readable = false;
                 }
-                Ok(read) if commits => self.take_commits(&cx.scratch[..have + read], &cx.broker),
+                Ok(read) if commits => {
+                    if have + read >= COMMIT_LEN
+                        && let Some(verdict) = self.refuse_commit(cx)
+                    {
+                        return Err(verdict);
+                    }
+                    self.take_commits(&cx.scratch[..have + read], &cx.broker);
+                }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

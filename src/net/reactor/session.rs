@@ -15,6 +15,7 @@ use super::receive::Large;
 use super::waiting::{Spares, WaitingAcks};
 use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
 use crate::metrics::{CloseReason, ConnectionRole};
+use crate::net::admit::{Admitted, Visitor};
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{self, Reading, Target};
 use crate::net::status::{self, Refusal};
@@ -74,6 +75,8 @@ pub(super) struct Session {
     pub(super) peer: SocketAddr,
     /// When it was accepted.
     pub(super) begun: Instant,
+    /// Who it is, once it was let in.
+    pub(super) admitted: Option<Admitted>,
     /// What the client says of itself.
     pub(super) client: Option<Box<Client>>,
     pub(super) key: Key,
@@ -141,6 +144,7 @@ impl Session {
             stream,
             peer,
             begun: Instant::now(),
+            admitted: None,
             client: None,
             key: Key(0),
             connection,
@@ -173,6 +177,12 @@ impl Session {
             lingers: false,
             detail: String::new(),
         }
+    }
+
+    /// What is known of the peer beside its handshake.
+    pub(super) fn visitor(&self) -> Visitor {
+        // The one place that names the client certificate: there is none without TLS.
+        Visitor { address: self.peer.ip(), certificate: None }
     }
 
     pub(super) fn waiter(&self) -> WaiterId {
@@ -303,6 +313,11 @@ impl Session {
         self.span.in_scope(|| tracing::debug!("opened"));
         let verdict = self.begin(target, cx);
         cx.metrics.begun(self.role.counted());
+        let generation = self.admitted.as_ref().map(|admitted| admitted.generation);
+        if generation.is_some_and(|generation| generation != cx.access.generation()) {
+            // The rules were replaced while it was opened.
+            self.review(cx);
+        }
         verdict
     }
 

@@ -10,9 +10,11 @@ use parking_lot::Mutex;
 use tracing::Span;
 
 use super::inbox::{Inbox, Key, Message};
+use crate::access::Access;
 use crate::broker::Broker;
+use crate::net::admit::{Admitted, Visitor, admit};
 use crate::net::connection::Asked;
-use crate::net::open::open;
+use crate::net::open::{Opened, open};
 use crate::storage::file_slice::FileSlice;
 
 /// Enough that one slow disk access does not hold up all others.
@@ -29,8 +31,8 @@ pub(super) struct Job {
 /// What may wait for a disk.
 #[derive(Debug)]
 pub(super) enum Work {
-    /// Act upon a handshake, in the connection's span.
-    Open(Asked, Span),
+    /// Let somebody in, if that is not done, and act upon the handshake, in the connection's span.
+    Open { asked: Asked, visitor: Option<Visitor>, span: Span },
     /// Read into the page cache what is to be sent.
     Warm(FileSlice),
 }
@@ -43,14 +45,20 @@ pub(super) struct Workers {
 
 impl Workers {
     /// Starts threads named `name-N` for one kind of work: a crowd of readers must not hold up handshakes.
-    pub(super) fn start(name: &str, broker: &Arc<Broker>) -> io::Result<(Self, Sender<Job>)> {
+    pub(super) fn start(
+        name: &str,
+        broker: &Arc<Broker>,
+        access: &Arc<Access>,
+    ) -> io::Result<(Self, Sender<Job>)> {
         let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let mut threads = Vec::new();
         for number in 0..THREADS {
-            let (broker, receiver) = (Arc::clone(broker), Arc::clone(&receiver));
+            let (broker, access) = (Arc::clone(broker), Arc::clone(access));
+            let receiver = Arc::clone(&receiver);
             let name = format!("{name}-{number}");
-            threads.push(thread::Builder::new().name(name).spawn(move || run(&broker, &receiver))?);
+            let work = move || run(&broker, &access, &receiver);
+            threads.push(thread::Builder::new().name(name).spawn(work)?);
         }
         Ok((Self { threads }, sender))
     }
@@ -62,14 +70,16 @@ impl Workers {
     }
 }
 
-fn run(broker: &Broker, jobs: &Mutex<Receiver<Job>>) {
+fn run(broker: &Broker, access: &Access, jobs: &Mutex<Receiver<Job>>) {
     loop {
         // The lock is held while waiting: the other thread waits for the lock instead.
         let job = jobs.lock().recv();
         let Ok(Job { work, key, inbox }) = job else { return };
         inbox.send(match work {
-            Work::Open(asked, span) => {
-                Message::Opened(key, Box::new(span.in_scope(|| open(broker, &asked))))
+            Work::Open { asked, visitor, span } => {
+                let opened =
+                    span.in_scope(|| admit_and_open(broker, access, &asked, visitor.as_ref()));
+                Message::Opened(key, Box::new(opened))
             }
             Work::Warm(slice) => {
                 // What cannot be read is met again, and judged, when it is sent.
@@ -77,5 +87,17 @@ fn run(broker: &Broker, jobs: &Mutex<Receiver<Job>>) {
                 Message::Warmed(key)
             }
         });
+    }
+}
+
+fn admit_and_open(
+    broker: &Broker,
+    access: &Access,
+    asked: &Asked,
+    visitor: Option<&Visitor>,
+) -> (Option<Admitted>, Opened) {
+    match visitor.map(|visitor| admit(access, asked, visitor)).transpose() {
+        Ok(admitted) => (admitted, open(broker, asked)),
+        Err(refusal) => (None, Err(refusal)),
     }
 }

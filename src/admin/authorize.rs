@@ -1,0 +1,294 @@
+//! Who asks, and whether it may: before anything is looked up.
+//!
+//! There are no cookies, and nothing else that a browser sends by itself: a web page of somebody else has no name here. Where the
+//! network is what names somebody, the page would have the name of the browser it runs in: so what changes something must not
+//! come from another site.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::extract::rejection::RawPathParamsRejection;
+use axum::extract::{self, MatchedPath, OriginalUri, RawPathParams, Request};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::problem::{Kind, Problem};
+use super::state::State;
+use crate::access::{
+    Access, Credentials, Denied, Identity, Operation, Principal, Refused, Resource, Table,
+};
+use crate::metrics::RefusalKind;
+use crate::model::{GroupName, TopicName};
+
+/// Where a request comes from, among its extensions.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+/// Who has sent a request, among its extensions once it was let in.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    principal: Principal,
+    table: Arc<Table>,
+    access: Arc<Access>,
+    peer: IpAddr,
+    /// The request, for the log.
+    asked: Arc<str>,
+}
+
+impl Caller {
+    /// Whether it may administer this.
+    pub(super) fn sees(&self, resource: Resource<'_>) -> bool {
+        self.table.decide(&self.principal, Operation::Admin, &resource).is_allowed()
+    }
+
+    /// As [`sees`](Self::sees), with the refusal counted and told.
+    pub(super) fn may(&self, resource: Resource<'_>) -> Result<(), Problem> {
+        let allowed = self.table.allow(&self.principal, Operation::Admin, resource);
+        allowed.map_err(|reason| self.forbidden(&reason))
+    }
+
+    fn forbidden(&self, reason: &str) -> Problem {
+        // Whoever has shown nothing is asked for something.
+        let unknown = self.principal == Principal::anonymous();
+        let (kind, problem) = if unknown {
+            (RefusalKind::Unauthenticated, Kind::Unauthenticated)
+        } else {
+            (RefusalKind::Unauthorized, Kind::Unauthorized)
+        };
+        self.access.refused(&Refused {
+            kind,
+            principal: Some(&self.principal),
+            peer: self.peer,
+            asked: &self.asked,
+            reason,
+        });
+        Problem::new(problem, reason)
+    }
+}
+
+/// Lets a request in or not, and tells of those that change something.
+pub(super) async fn guard(
+    extract::State(state): extract::State<Arc<State>>,
+    path: MatchedPath,
+    params: Result<RawPathParams, RawPathParamsRejection>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if changes && is_cross_site(request.headers()) {
+        let detail = "the request comes from a page of another site";
+        return Problem::new(Kind::CrossSite, detail).into_response();
+    }
+    let shown = Shown::by(&request);
+    let caller = match authenticate(&state.about.access, shown).await {
+        Ok(caller) => caller,
+        Err(response) => return *response,
+    };
+    let open = path.as_str() == "/metrics" && state.about.metrics_open;
+    if !open && let Err(problem) = authorize(&caller, path.as_str(), params) {
+        return challenged(problem, None);
+    }
+    request.extensions_mut().insert(caller.clone());
+    let response = next.run(request).await;
+    if changes {
+        tell(&caller, response.status());
+    }
+    response
+}
+
+fn authorize(
+    caller: &Caller,
+    path: &str,
+    params: Result<RawPathParams, RawPathParamsRejection>,
+) -> Result<(), Problem> {
+    let params = match params {
+        Ok(params) => params,
+        Err(RawPathParamsRejection::MissingPathParams(_)) => return caller.may(Resource::Broker),
+        Err(error) => return Err(Problem::new(Kind::InvalidRequest, error.body_text())),
+    };
+    let named = |wanted: &str| params.iter().find(|(name, _)| *name == wanted).map(|(_, it)| it);
+    let named = (named("topic").map(TopicName::parse), named("group").map(GroupName::parse));
+    match named {
+        (Some(Ok(topic)), _) => caller.may(Resource::Topic(&topic)),
+        (_, Some(Ok(group))) => caller.may(Resource::Group(&group)),
+        // The names are wrong, or for whoever lists and creates to look at.
+        (Some(Err(_)), _) | (_, Some(Err(_))) => caller.may_some(),
+        _ if ["/api/v1/topics", "/api/v1/groups"].contains(&path) => caller.may_some(),
+        _ => caller.may(Resource::Broker),
+    }
+}
+
+impl Caller {
+    fn may_some(&self) -> Result<(), Problem> {
+        if self.table.may_some(&self.principal, Operation::Admin) {
+            return Ok(());
+        }
+        self.may(Resource::Broker)
+    }
+}
+
+/// What a request shows of who has sent it.
+struct Shown {
+    token: Result<Option<Vec<u8>>, &'static str>,
+    certificate: Option<Arc<str>>,
+    address: IpAddr,
+    asked: Arc<str>,
+}
+
+impl Shown {
+    fn by(request: &Request) -> Self {
+        let peer = request.extensions().get::<Peer>();
+        // The whole of it, not what is left below the point where this is mounted.
+        let original = request.extensions().get::<OriginalUri>();
+        let path = original.map_or(request.uri(), |OriginalUri(uri)| uri).path();
+        Self {
+            token: bearer(request.headers()).map(|token| token.map(<[u8]>::to_vec)),
+            certificate: certificate(request),
+            address: peer.map_or(IpAddr::from([0, 0, 0, 0]), |Peer(address)| *address),
+            asked: format!("{} {path}", request.method()).into(),
+        }
+    }
+}
+
+async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<Response>> {
+    let Shown { token, certificate, address, asked } = shown;
+    let refuse = |reason: &str, error: Option<&str>| {
+        access.refused(&Refused {
+            kind: RefusalKind::Unauthenticated,
+            principal: None,
+            peer: address,
+            asked: &asked,
+            reason,
+        });
+        Box::new(challenged(Problem::new(Kind::Unauthenticated, reason), error))
+    };
+    let token = token.map_err(|reason| refuse(reason, Some("invalid_request")))?;
+    let table = access.table();
+    match identify(&table, token, certificate, address).await {
+        Ok(Identity { principal, .. }) => {
+            let access = Arc::clone(access);
+            Ok(Caller { principal, table, access, peer: address, asked })
+        }
+        Err(error) => Err(refuse(&error.to_string(), Some("invalid_token"))),
+    }
+}
+
+/// The one place that names the client certificate: there is none without TLS.
+fn certificate(_request: &Request) -> Option<Arc<str>> {
+    None
+}
+
+async fn identify(
+    table: &Arc<Table>,
+    token: Option<Vec<u8>>,
+    certificate: Option<Arc<str>>,
+    address: IpAddr,
+) -> Result<Identity, Denied> {
+    let credentials =
+        Credentials { token: token.as_deref(), certificate: certificate.as_deref(), address };
+    if let Some(found) = table.authenticate_now(&credentials) {
+        return found;
+    }
+    // Hashing takes a while: others are answered meanwhile.
+    let table = Arc::clone(table);
+    let hashed = tokio::task::spawn_blocking(move || {
+        let certificate = certificate.as_deref();
+        table.authenticate(&Credentials { token: token.as_deref(), certificate, address })
+    });
+    hashed.await.unwrap_or(Err(Denied::Token))
+}
+
+/// The token of a request.
+fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, &'static str> {
+    let mut all = headers.get_all(header::AUTHORIZATION).iter();
+    let Some(value) = all.next() else { return Ok(None) };
+    if all.next().is_some() {
+        return Err("the header authorization stands twice");
+    }
+    let value = value.as_bytes().trim_ascii();
+    let (scheme, token) = value.split_at(value.iter().position(|b| *b == b' ').unwrap_or(0));
+    if scheme.eq_ignore_ascii_case(b"bearer") && !token.trim_ascii().is_empty() {
+        return Ok(Some(token.trim_ascii()));
+    }
+    Err("the header authorization must be Bearer and a token")
+}
+
+/// The answer to a request that was not let in: whoever has shown nothing is told what would help.
+fn challenged(problem: Problem, error: Option<&str>) -> Response {
+    let mut response = problem.into_response();
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let challenge = match error {
+            Some("invalid_token") => r#"Bearer realm="hermitmq", error="invalid_token""#,
+            Some(_) => r#"Bearer realm="hermitmq", error="invalid_request""#,
+            None => r#"Bearer realm="hermitmq""#,
+        };
+        let value = HeaderValue::from_static(challenge);
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, value);
+    }
+    response
+}
+
+/// Whether a browser sends it for a page of another site. Other programs send none of these headers.
+fn is_cross_site(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    if let Some(site) = text("sec-fetch-site") {
+        return !matches!(site, "same-origin" | "none");
+    }
+    let Some(origin) = text("origin") else { return false };
+    let authority = origin.split_once("://").map_or("?", |(_, authority)| authority);
+    text("host").is_none_or(|host| !host.eq_ignore_ascii_case(authority))
+}
+
+/// A line for whoever audits what was done.
+fn tell(caller: &Caller, status: StatusCode) {
+    let Caller { principal, peer, asked, .. } = caller;
+    tracing::info!(
+        target: "hermitmq::audit",
+        %principal,
+        %peer,
+        action = &**asked,
+        status = status.as_u16(),
+        done = status.is_success(),
+        "administered"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(list: &[(&'static str, &'static str)]) -> HeaderMap {
+        list.iter().map(|(n, v)| (n.parse().unwrap(), HeaderValue::from_static(v))).collect()
+    }
+
+    #[test]
+    fn tokens_are_found_in_their_header() {
+        let bearer = |value| {
+            let headers = headers(&[("authorization", value)]);
+            bearer(&headers).map(|token| token.map(<[u8]>::to_vec))
+        };
+        assert_eq!(bearer("Bearer abc"), Ok(Some(b"abc".to_vec())));
+        assert_eq!(bearer("bearer  abc "), Ok(Some(b"abc".to_vec())));
+        for wrong in ["Basic abc", "Bearer", "Bearer ", "abc", ""] {
+            assert!(bearer(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_told_from_everything_else() {
+        for (list, cross) in [
+            (&[("host", "localhost:9093")][..], false),
+            (&[("host", "localhost:9093"), ("origin", "http://localhost:9093")], false),
+            (&[("host", "localhost:9093"), ("origin", "http://localhost:8000")], true),
+            (&[("host", "localhost:9093"), ("origin", "https://example.org")], true),
+            (&[("host", "localhost:9093"), ("origin", "null")], true),
+            (&[("host", "a"), ("sec-fetch-site", "same-origin"), ("origin", "https://b")], false),
+            (&[("host", "a"), ("sec-fetch-site", "none")], false),
+            (&[("host", "a"), ("sec-fetch-site", "cross-site")], true),
+            (&[("host", "a"), ("sec-fetch-site", "same-site"), ("origin", "http://a")], true),
+        ] {
+            assert_eq!(is_cross_site(&headers(list)), cross, "{list:?}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! SIGHUP: other tokens and rules, while connections stand.
+
+use std::fs;
+
+use hermitmq::model::TopicName;
+use hermitmq::protocol::Status;
+use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Handshake, Role, Start, Token};
+use rustix::process::Signal;
+
+use super::support::v1_1::{Got, answer, connect, control, next, open};
+use super::support::{RawClient, frame, wait_for};
+use super::{Guarded, PRINCIPALS, RULES, lines, whole};
+
+const AGAIN: &str = "the configuration was read again";
+const KEPT: &str = "the configuration stays as it was";
+
+impl Guarded {
+    fn count(&self, message: &str) -> usize {
+        self.broker.log().iter().filter(|line| line.get("message") == message).count()
+    }
+
+    fn reload(&self, outcome: &str) {
+        let before = self.count(outcome);
+        self.broker.signal(Signal::HUP);
+        wait_for(outcome, || (self.count(outcome) > before).then_some(()));
+    }
+
+    fn handshake(&self, principal: &str, role: Role) -> Vec<u8> {
+        let mut handshake = Handshake::new(TopicName::parse("orders").unwrap(), 0, role);
+        handshake.token = Some(Token::new(self.token(principal)).unwrap());
+        let mut bytes = Vec::new();
+        handshake.write(&mut bytes).unwrap();
+        bytes
+    }
+
+    fn producer(&self) -> Vec<u8> {
+        self.handshake("alice", Role::Produce { durability: Durability::Topic })
+    }
+
+    fn consumer(&self, principal: &str) -> Vec<u8> {
+        let role = Role::Consume {
+            group: None,
+            start: Start::Earliest,
+            heartbeat_ms: None,
+            until_end: false,
+        };
+        self.handshake(principal, role)
+    }
+
+    fn reply(&self, handshake: &[u8]) -> Answer {
+        answer(&mut connect(self.broker.addr(), handshake), AnswerTo::Handshake)
+    }
+}
+
+#[test]
+fn a_token_that_is_taken_away_ends_its_connections() {
+    let guarded = Guarded::start();
+    let addr = guarded.broker.addr();
+    let (mut alice, _) = open(addr, &guarded.producer());
+    assert_eq!(alice.append(&frame(1, b"", b"x")), 0);
+    let (mut bob, _) = open(addr, &guarded.consumer("bob"));
+    let (mut carol, _) = open(addr, &guarded.consumer("carol"));
+    for consumer in [&mut bob, &mut carol] {
+        assert!(matches!(next(consumer), Got::Frame(_)));
+    }
+    let left: Vec<&str> =
+        PRINCIPALS.iter().copied().filter(|who| !["alice", "carol"].contains(who)).collect();
+    fs::write(guarded.dir.path().join("tokens"), lines(&guarded.tokens, &left)).unwrap();
+    guarded.reload(AGAIN);
+    let said = answer(&mut alice, AnswerTo::Frame);
+    assert_eq!(said.code, Status::Unauthenticated.code(), "{said:?}");
+    assert_eq!(said.message, "alice is not known any more");
+    assert_eq!(alice.read_to_end(), b"");
+    let told = control(&mut carol);
+    assert_eq!(told.code, Status::Unauthenticated.code(), "{told:?}");
+    assert_eq!(carol.read_to_end(), b"");
+    assert_eq!(guarded.reply(&guarded.producer()).code, Status::Unauthenticated.code());
+    // Back again, and the others have noticed nothing.
+    fs::write(guarded.dir.path().join("tokens"), lines(&guarded.tokens, PRINCIPALS)).unwrap();
+    guarded.reload(AGAIN);
+    let (mut alice, _) = open(addr, &guarded.producer());
+    assert_eq!(alice.append(&frame(1, b"", b"y")), 1);
+    assert!(matches!(next(&mut bob), Got::Frame(frame) if frame.header.offset == 1));
+}
+
+#[test]
+fn other_rules_hold_for_those_who_are_there() {
+    let guarded = Guarded::start();
+    let addr = guarded.broker.addr();
+    let (mut alice, _) = open(addr, &guarded.producer());
+    assert_eq!(alice.append(&frame(1, b"", b"x")), 0);
+    let (mut bob, _) = open(addr, &guarded.consumer("bob"));
+    assert!(matches!(next(&mut bob), Got::Frame(_)));
+    let mut inbox = RawClient::produce(addr, "inbox", 0);
+    assert_eq!(inbox.append(&frame(1, b"", b"x")), 0);
+    let rules = RULES.replace("\"inbox\"", "\"letters\"").replace("[\"alice\"]", "[\"bob\"]");
+    fs::write(guarded.config(), whole(&guarded.dir, &rules)).unwrap();
+    guarded.reload(AGAIN);
+    let said = answer(&mut alice, AnswerTo::Frame);
+    assert_eq!(said.code, Status::Unauthorized.code(), "{said:?}");
+    assert_eq!(said.message, "alice may not produce to topic orders");
+    inbox.assert_closed_without_a_byte();
+    assert_eq!(guarded.reply(&guarded.producer()).code, Status::Unauthorized.code());
+    let producer = guarded.handshake("bob", Role::Produce { durability: Durability::Topic });
+    let (mut producer, _) = open(addr, &producer);
+    assert_eq!(producer.append(&frame(1, b"", b"y")), 1);
+    assert!(matches!(next(&mut bob), Got::Frame(frame) if frame.header.offset == 1));
+    let setting = guarded.ask("ops", "GET", "/api/v1/config", "").body;
+    assert!(setting.contains("letters") && !setting.contains("inbox"), "{setting}");
+}
+
+#[test]
+fn what_is_wrong_changes_nothing() {
+    let guarded = Guarded::start();
+    let tokens = guarded.dir.path().join("tokens");
+    let (mut alice, _) = open(guarded.broker.addr(), &guarded.producer());
+    fs::write(&tokens, "alice:nonsense\n").unwrap();
+    guarded.reload(KEPT);
+    fs::remove_file(&tokens).unwrap();
+    guarded.reload(KEPT);
+    fs::write(&tokens, lines(&guarded.tokens, PRINCIPALS)).unwrap();
+    fs::write(guarded.config(), whole(&guarded.dir, &RULES.replace("\"produce\"", "\"prodce\"")))
+        .unwrap();
+    guarded.reload(KEPT);
+    assert_eq!(alice.append(&frame(1, b"", b"x")), 0);
+    let (mut again, _) = open(guarded.broker.addr(), &guarded.producer());
+    assert_eq!(again.append(&frame(1, b"", b"x")), 1);
+    assert!(
+        guarded.broker.log_text().contains("did you mean \\\\\\\"produce\\\\\\\"?")
+            || guarded.broker.log_text().contains("did you mean")
+    );
+}
