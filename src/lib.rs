@@ -15,6 +15,7 @@
 //! | [`metrics`] | plain atomic instruments |
 //! | [`record`] | the 29-byte header and the framed message |
 //! | [`telemetry`] | logs and traces |
+//! | [`tls`] | certificates and keys, and what connections are accepted with |
 //! | [`protocol`] | the wire protocol, without I/O |
 //! | [`storage`] | one partition's log: segments, index, recovery |
 //! | [`client`] | the SDK: producer and consumer |
@@ -28,7 +29,7 @@
 //! # Features
 //!
 //! `server` (default) is everything. `client` alone is the SDK: [`model`], [`record`], [`protocol`] and [`client`]; with `admin`
-//! it can administer a broker, too.
+//! it can administer a broker, too; with `tls` both speak TLS ([`tls`]).
 
 #[cfg(feature = "server")]
 pub mod admin;
@@ -53,3 +54,5 @@ pub mod server;
 pub mod storage;
 #[cfg(feature = "server")]
 pub mod telemetry;
+#[cfg(feature = "tls")]
+pub mod tls;

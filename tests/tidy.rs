@@ -15,9 +15,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("metrics", &[]),
     ("record", &["model"]),
     ("telemetry", &["metrics"]),
+    ("tls", &["model", "metrics"]),
     ("protocol", &["model", "record"]),
     ("storage", &["model", "metrics", "record"]),
-    ("client", &["model", "record", "protocol"]),
+    ("client", &["model", "record", "protocol", "tls::pem"]),
     ("broker", &["model", "metrics", "record", "storage"]),
     (
         "net",
@@ -29,9 +30,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "broker",
             "storage::file_slice",
             "telemetry::join",
+            "tls",
         ],
     ),
-    ("admin", &["model", "metrics", "broker", "telemetry::join"]),
+    ("admin", &["model", "metrics", "broker", "telemetry::join", "tls"]),
     (
         "config",
         &[
@@ -50,6 +52,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "metrics",
             "record",
             "telemetry",
+            "tls",
             "protocol",
             "storage",
             "broker",
@@ -63,7 +66,8 @@ const LAYERS: &[(&str, &[&str])] = &[
 ];
 
 /// No async runtime here.
-const DATA_PLANE: &[&str] = &["model", "metrics", "record", "protocol", "storage", "broker", "net"];
+const DATA_PLANE: &[&str] =
+    &["model", "metrics", "record", "tls", "protocol", "storage", "broker", "net"];
 
 /// The only files that touch mio, by how their path begins.
 const MIO: &[&str] = &["src/net/reactor", "src/net/reactor", "src/net/sys"];

@@ -14,6 +14,8 @@ pub struct Options {
     pub listen: String,
     /// Whether the listener may be on an address that others can reach. It asks nobody who they are.
     pub insecure: bool,
+    /// Whether it speaks TLS, and nothing else, with the certificate and the rules of the section `tls`.
+    pub tls: bool,
     /// Most series that `/metrics` gives for topics and partitions, and most for groups.
     pub metrics_max_series: u32,
 }
@@ -23,6 +25,7 @@ impl Default for Options {
         Self {
             listen: "127.0.0.1:9093".to_owned(),
             insecure: false,
+            tls: false,
             metrics_max_series: limits::METRICS_SERIES_DEFAULT_MAX,
         }
     }

@@ -46,6 +46,7 @@ fn about() -> About {
         metrics_max_series: 100,
         metrics: Arc::default(),
         progress: Arc::default(),
+        tls: None,
     }
 }
 

@@ -25,7 +25,7 @@ use figment::value::{Dict, Value};
 use figment::{Figment, Profile};
 use serde::{Deserialize, Serialize};
 
-use crate::{admin, broker, net, storage, telemetry};
+use crate::{admin, broker, net, storage, telemetry, tls};
 
 pub use container::{Container, Cpus, Memory};
 pub use error::{ConfigError, Problem};
@@ -56,6 +56,8 @@ pub struct Config {
     pub telemetry: telemetry::Options,
     /// The admin listener.
     pub admin: admin::Options,
+    /// TLS, of the listener for clients and of the admin listener.
+    pub tls: tls::Options,
 }
 
 /// One setting in effect.

@@ -51,6 +51,8 @@ fn connection(info: net::ConnectionInfo) -> admin::Connection {
         group: info.group.map(|group| group.to_string()),
         client_name: info.client_name,
         client_software: info.client_software,
+        tls: info.tls,
+        certificate: info.certificate.map(|certificate| certificate.to_string()),
     }
 }
 

@@ -9,6 +9,7 @@
 )]
 
 mod broker;
+pub mod certificates;
 pub mod http;
 mod inject;
 mod journal;
