@@ -36,7 +36,7 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<(), Failure> {
 async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
-    let connect = args.target.connect();
+    let connect = args.target.connect()?;
     let share = share(args);
     let partitions = partitions(args, &share, &connect).await?;
     let group = match (&args.group, connect.protocol) {

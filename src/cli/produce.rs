@@ -67,7 +67,7 @@ impl Sending {
             None => Packing::Frames,
         };
         let options = ProducerOptions {
-            connect: target.connect(),
+            connect: target.connect()?,
             packing,
             max_payload_bytes: PAYLOAD_BYTES_MAX,
             retry: target.retry(),

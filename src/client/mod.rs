@@ -104,6 +104,9 @@ mod place;
 mod producer;
 pub mod raw;
 mod retry;
+mod stream;
+#[cfg(feature = "tls")]
+mod tls;
 mod topic_producer;
 
 pub use commit::{COMMIT_TIMEOUT, CommitError, Committer, commit};
@@ -115,6 +118,8 @@ pub use partitioner::{murmur2, partition_of_key};
 pub use place::{offset_of, partition_count};
 pub use producer::{Delivery, DeliveryError, Packing, Producer, ProducerOptions, SendError};
 pub use retry::RetryPolicy;
+#[cfg(feature = "tls")]
+pub use tls::{Identity, TlsOptions, TlsProblem, Trust};
 pub use topic_producer::{TopicProducer, TopicSendError};
 
 pub use crate::protocol::Status;

@@ -54,6 +54,6 @@ pub async fn offset_of(
     // It reads nothing: with the end the broker has nothing to wait for either.
     let wish = Wish { group: None, start, heartbeat_ms: None, until_end: true };
     let hello = Hello::consume(&place, wish, options)?;
-    let (_, offset) = connect::open(addr, &hello, options.timeout).await?;
+    let (_, offset) = connect::open(addr, &hello, options).await?;
     Ok(offset)
 }

@@ -20,14 +20,18 @@ fn ask<T>(
     target: &args::Target,
     asked: impl AsyncFnOnce(&AdminClient) -> Result<T, AdminError>,
 ) -> Result<T, Failure> {
-    let admin = AdminClient::new(&target.address()).map_err(|error| failed(&error))?;
+    let (address, tls) = target.address()?;
+    let mut admin = AdminClient::new(&address).map_err(|error| failed(&error))?;
+    if let Some(tls) = tls {
+        admin = admin.with_tls(tls);
+    }
     runtime::value_of(async { asked(&admin).await.map_err(|error| failed(&error)) })
 }
 
 /// What the broker calls a wrong request was typed wrong.
 fn failed(error: &AdminError) -> Failure {
     match error {
-        AdminError::Address(_) => Failure::Usage(causes(error)),
+        AdminError::Address(_) | AdminError::NoCa(_) => Failure::Usage(causes(error)),
         AdminError::Problem(problem) if problem.kind() == "invalid-request" => {
             Failure::Usage(causes(error))
         }

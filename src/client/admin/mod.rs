@@ -40,7 +40,7 @@ pub use topics::{
     TopicSummary,
 };
 
-use transport::{Address, Answer};
+use transport::{Address, Answer, Target};
 
 /// Time for a whole request by default: connection, request and answer.
 pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(70);
@@ -48,14 +48,28 @@ pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(70);
 /// Where a broker's admin listener is. Costs nothing until it is asked: each request has a connection of its own.
 #[derive(Debug, Clone)]
 pub struct AdminClient {
-    address: Address,
+    target: Target,
     timeout: Duration,
 }
 
 impl AdminClient {
-    /// A client of the listener at `http://HOST:PORT` or `HOST:PORT`.
+    /// A client of the listener at `http://HOST:PORT` or `HOST:PORT`; with the feature `tls` and [`with_tls`](Self::with_tls) at
+    /// `https://HOST:PORT`, too.
     pub fn new(address: &str) -> Result<Self, AdminError> {
-        Ok(Self { address: Address::parse(address)?, timeout: ADMIN_TIMEOUT })
+        let target = Target {
+            address: Address::parse(address)?,
+            #[cfg(feature = "tls")]
+            tls: None,
+        };
+        Ok(Self { target, timeout: ADMIN_TIMEOUT })
+    }
+
+    /// Connects with TLS.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn with_tls(self, tls: super::TlsOptions) -> Self {
+        let address = self.target.address.secured();
+        Self { target: Target { address, tls: Some(tls) }, ..self }
     }
 
     /// Gives each request so much time.
@@ -75,7 +89,7 @@ impl AdminClient {
         body: &impl Serialize,
     ) -> Result<Answer, AdminError> {
         let body = serde_json::to_vec(body).map_err(|error| AdminError::Broken {
-            address: self.address.to_string(),
+            address: self.target.address.to_string(),
             cause: format!("the request is no JSON: {error}"),
         })?;
         self.ask(method, path, Some(body)).await
@@ -87,11 +101,11 @@ impl AdminClient {
         path: &str,
         body: Option<Vec<u8>>,
     ) -> Result<Answer, AdminError> {
-        let asked = transport::ask(&self.address, method, path, body);
+        let asked = transport::ask(&self.target, method, path, body);
         match tokio::time::timeout(self.timeout, asked).await {
             Ok(answer) => answer,
             Err(_) => {
-                Err(AdminError::Timeout { address: self.address.to_string(), after: self.timeout })
+                Err(AdminError::Timeout { address: self.target.address.to_string(), after: self.timeout })
             }
         }
     }

@@ -38,7 +38,7 @@ impl TlsState {
         if self.failure.is_some() {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let mut len = self.take(buf)?;
+        let mut len = self.take(buf);
         loop {
             if len == buf.len() {
                 return Ok(Read { len, more: true });
@@ -74,7 +74,7 @@ impl TlsState {
             let got = retried(|| self.connection.read_tls(socket))?;
             self.ended |= got == 0;
             self.process(socket)?;
-            *len += self.take(&mut buf[*len..])?;
+            *len += self.take(&mut buf[*len..]);
             return Ok(true);
         }
         let got = retried(|| socket.read(&mut buf[*len..]))?;
@@ -101,7 +101,7 @@ impl TlsState {
                 read => done += read,
             }
             self.process(socket)?;
-            len += self.take(&mut buf[len..done])?;
+            len += self.take(&mut buf[len..done]);
         }
         Ok(len)
     }
@@ -126,17 +126,17 @@ impl TlsState {
     }
 
     /// Takes what is decrypted; 0 if there is nothing, or nothing fits.
-    fn take(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+    fn take(&mut self, buf: &mut [u8]) -> usize {
         let mut len = 0;
         while len < buf.len() {
             match self.connection.reader().read(&mut buf[len..]) {
                 Ok(0) => break,
                 Ok(read) => len += read,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) => return Err(error),
+                // Nothing more, for now or because the socket has ended.
+                Err(_) => break,
             }
         }
-        Ok(len)
+        len
     }
 
     /// Whether something is decrypted and was not taken.
