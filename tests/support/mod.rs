@@ -17,6 +17,7 @@ mod load;
 mod raw;
 mod strace;
 pub mod v1_1;
+pub mod tunnel;
 mod verify;
 mod volume;
 
