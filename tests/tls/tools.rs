@@ -62,18 +62,16 @@ fn what_is_wrong_is_said_in_one_line() {
     let setup = Setup::new();
     let broker = setup.run("required");
     let plain = Start::on(&setup.path("plain")).run();
-    let guarded = {
-        let start = setup.start("required").env("HERMITMQ_TLS__CLIENT_AUTH", "required");
-        let files = Setup { ca: Authority::new("unused"), ..Setup::new() };
-        (start.arg("--data-dir").arg(files.path("guarded")).run(), files)
-    };
+    let theirs = Setup::new();
+    let guarded = theirs.start("required").env("HERMITMQ_TLS__CLIENT_AUTH", "required").run();
     let other = Authority::new("other");
     write(setup.dir.path(), "other.pem", &other.pem());
     other.client("stranger").write(setup.dir.path(), "stranger");
     let path = |name: &str| shown(&setup.path(name));
+    let of_guarded = shown(&theirs.path("ca.pem"));
     let (ca, foreign, noise) = (path("ca.pem"), path("other.pem"), path("broker.key"));
     let (cert, key) = (path("stranger.pem"), path("stranger.key"));
-    let (tls, off, guarded) = (addr(&broker), addr(&plain), addr(&guarded.0));
+    let (tls, off, guarded) = (addr(&broker), addr(&plain), addr(&guarded));
     for (args, code, what) in [
         (vec![&tls, "--tls-ca", &foreign], 1, "not signed by a CA that is trusted"),
         (vec![&tls, "--tls-ca", &ca, "--tls-server-name", "a.test"], 1, "is not for a.test"),
@@ -81,9 +79,9 @@ fn what_is_wrong_is_said_in_one_line() {
         (vec![&tls, "--tls-ca", &noise], 1, "holds no certificate"),
         (vec![&tls, "--tls-ca", "/nonexistent/ca.pem"], 1, "/nonexistent/ca.pem: cannot be read"),
         (vec![&off, "--tls-ca", &ca], 1, "does not speak TLS"),
-        (vec![&guarded, "--tls-ca", &ca], 1, "asks for a certificate"),
+        (vec![&guarded, "--tls-ca", &of_guarded], 1, "asks for a certificate"),
         (
-            vec![&guarded, "--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key],
+            vec![&guarded, "--tls-ca", &of_guarded, "--tls-cert", &cert, "--tls-key", &key],
             1,
             "does not accept the certificate",
         ),
@@ -103,17 +101,14 @@ fn a_certificate_that_has_expired_meanwhile_is_not_accepted() {
     let setup = Setup::new();
     // The broker would not start with it; anybody else may.
     let identity = setup.ca.broker_that(EXPIRED);
-    let (expired, _stop) = stale_server(&setup.ca, &identity);
+    let expired = stale_server(&identity);
     let (ca, expired) = (shown(&setup.path("ca.pem")), expired.to_string());
     let (code, line) = fails(&["consume", "t", "--broker", &expired, "--tls-ca", &ca]);
     assert!(line.contains("has expired") && code == Some(1), "{line}");
 }
 
 /// A server of rustls that answers handshakes with this certificate and nothing else.
-fn stale_server(
-    _ca: &Authority,
-    identity: &super::Identity,
-) -> (SocketAddr, std::thread::JoinHandle<()>) {
+fn stale_server(identity: &super::Identity) -> SocketAddr {
     use rustls::pki_types::pem::PemObject as _;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
     let certificate = CertificateDer::from_pem_slice(identity.certificate.as_bytes()).unwrap();
@@ -125,13 +120,13 @@ fn stale_server(
     let config = std::sync::Arc::new(config);
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
-    let serving = std::thread::spawn(move || {
+    std::thread::spawn(move || {
         while let Ok((mut socket, _)) = listener.accept() {
             let mut session = rustls::ServerConnection::new(config.clone()).unwrap();
             while session.is_handshaking() && session.complete_io(&mut socket).is_ok() {}
         }
     });
-    (addr, serving)
+    addr
 }
 
 #[test]
