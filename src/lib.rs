@@ -16,6 +16,7 @@
 //! | [`access`] | who may do what: identities and rules |
 //! | [`record`] | the 29-byte header and the framed message |
 //! | [`telemetry`] | logs and traces |
+//! | [`tls`] | certificates and keys, and what connections are accepted with |
 //! | [`protocol`] | the wire protocol, without I/O |
 //! | [`storage`] | one partition's log: segments, index, recovery |
 //! | [`client`] | the SDK: producer and consumer |
@@ -29,7 +30,7 @@
 //! # Features
 //!
 //! `server` (default) is everything. `client` alone is the SDK: [`model`], [`record`], [`protocol`] and [`client`]; with `admin`
-//! it can administer a broker, too.
+//! it can administer a broker, too; with `tls` both speak TLS ([`tls`]).
 
 #[cfg(feature = "server")]
 pub mod access;
@@ -56,3 +57,5 @@ pub mod server;
 pub mod storage;
 #[cfg(feature = "server")]
 pub mod telemetry;
+#[cfg(feature = "tls")]
+pub mod tls;

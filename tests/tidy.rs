@@ -16,9 +16,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("access", &["model", "metrics"]),
     ("record", &["model"]),
     ("telemetry", &["metrics"]),
+    ("tls", &["model", "metrics"]),
     ("protocol", &["model", "record"]),
     ("storage", &["model", "metrics", "record"]),
-    ("client", &["model", "record", "protocol"]),
+    ("client", &["model", "record", "protocol", "tls::pem"]),
     ("broker", &["model", "metrics", "record", "storage"]),
     (
         "net",
@@ -31,9 +32,10 @@ const LAYERS: &[(&str, &[&str])] = &[
             "broker",
             "storage::file_slice",
             "telemetry::join",
+            "tls",
         ],
     ),
-    ("admin", &["model", "metrics", "access", "broker", "telemetry::join"]),
+    ("admin", &["model", "metrics", "access", "broker", "telemetry::join", "tls"]),
     (
         "config",
         &[
@@ -52,6 +54,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "metrics",
             "record",
             "telemetry",
+            "tls",
             "protocol",
             "storage",
             "access",
@@ -67,7 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 
 /// No async runtime here.
 const DATA_PLANE: &[&str] =
-    &["model", "metrics", "access", "record", "protocol", "storage", "broker", "net"];
+    &["model", "metrics", "access", "record", "tls", "protocol", "storage", "broker", "net"];
 
 /// The only files that touch mio, by how their path begins.
 const MIO: &[&str] = &["src/net/reactor", "src/net/reactor", "src/net/sys"];

@@ -20,6 +20,7 @@ use crate::access::{
 };
 use crate::metrics::RefusalKind;
 use crate::model::{GroupName, TopicName};
+use crate::tls::PeerCertificate;
 
 /// Where a request comes from, among its extensions.
 #[derive(Debug, Clone, Copy)]
@@ -139,12 +140,13 @@ struct Shown {
 impl Shown {
     fn by(request: &Request) -> Self {
         let peer = request.extensions().get::<Peer>();
+        let certificate = request.extensions().get::<PeerCertificate>();
         // The whole of it, not what is left below the point where this is mounted.
         let original = request.extensions().get::<OriginalUri>();
         let path = original.map_or(request.uri(), |OriginalUri(uri)| uri).path();
         Self {
             token: bearer(request.headers()).map(|token| token.map(<[u8]>::to_vec)),
-            certificate: certificate(request),
+            certificate: certificate.map(|PeerCertificate(name)| Arc::clone(name)),
             address: peer.map_or(IpAddr::from([0, 0, 0, 0]), |Peer(address)| *address),
             asked: format!("{} {path}", request.method()).into(),
         }
@@ -172,11 +174,6 @@ async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<
         }
         Err(error) => Err(refuse(&error.to_string(), Some("invalid_token"))),
     }
-}
-
-/// The one place that names the client certificate: there is none without TLS.
-fn certificate(_request: &Request) -> Option<Arc<str>> {
-    None
 }
 
 async fn identify(

@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::extract::Json;
 use super::state::{Pulse, State};
 use crate::broker::{Broker, Problem};
+use crate::tls::{EXPIRES_SOON, Tls};
 
 /// How long a probe waits for the reactors' answers.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
@@ -78,6 +79,7 @@ pub(super) async fn ready(extract::State(state): extract::State<Arc<State>>) -> 
         Check::required("shutdown", state.is_stopping().then(|| "the broker is going down".into())),
         Check::required("reactors", silence.map(stalled)),
     ];
+    checks.extend(state.about.tls.as_deref().map(certificate));
     checks.extend(state.running().map(|running| of_broker(&running.broker)).unwrap_or_default());
     Report::of(checks).into_response()
 }
@@ -89,6 +91,18 @@ fn recovery(state: &State) -> Check {
         format!("the log is being recovered, for {seconds} s so far: {done} of {all} partitions")
     };
     Check::required("recovery", state.running().is_none().then(recovering))
+}
+
+/// One that has expired is refused by clients, not by the broker, and those that are connected stay.
+fn certificate(tls: &Tls) -> Check {
+    let wrong = match tls.expires_in() {
+        Duration::ZERO => Some("it has expired; renew tls.cert_file".to_owned()),
+        left if left < EXPIRES_SOON => {
+            Some(format!("it expires in {} h; renew tls.cert_file", left.as_secs() / 3600))
+        }
+        _ => None,
+    };
+    Check { required: false, ..Check::required("certificate", wrong) }
 }
 
 fn of_broker(broker: &Broker) -> Vec<Check> {

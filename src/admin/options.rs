@@ -16,6 +16,8 @@ pub struct Options {
     pub insecure: bool,
     /// Whether `/metrics` is for everybody, whatever the rules say.
     pub metrics_open: bool,
+    /// Whether it speaks TLS, and nothing else, with the certificate and the rules of the section `tls`.
+    pub tls: bool,
     /// Most series that `/metrics` gives for topics and partitions, and most for groups.
     pub metrics_max_series: u32,
 }
@@ -26,6 +28,7 @@ impl Default for Options {
             listen: "127.0.0.1:9093".to_owned(),
             insecure: false,
             metrics_open: false,
+            tls: false,
             metrics_max_series: limits::METRICS_SERIES_DEFAULT_MAX,
         }
     }

@@ -5,21 +5,24 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_rustls::TlsAcceptor;
 
 use super::authorize::Peer;
 use super::listener::Listener;
 use super::routes;
 use super::state::State;
+use crate::tls::{PeerCertificate, Tls, principal};
 
 /// Connections at a time; more wait to be accepted.
 const CONNECTIONS_MAX: usize = 256;
@@ -53,12 +56,18 @@ impl Admin {
             .enable_all()
             .build()?;
         let addr = listener.addr();
-        let Listener { socket, hosts, .. } = listener;
+        let Listener { socket, hosts, tls, .. } = listener;
+        let tls = match (tls, &state.about.tls) {
+            (false, _) => None,
+            (true, Some(tls)) => Some(Arc::clone(tls)),
+            // Never without.
+            (true, None) => return Err(io::Error::other("there is no certificate")),
+        };
         let listener = {
             let _in_runtime = runtime.enter();
             TcpListener::from_std(socket)?
         };
-        runtime.spawn(accept(listener, routes::router(state, hosts)));
+        runtime.spawn(accept(listener, tls, routes::router(state, hosts)));
         Ok(Self { addr, runtime })
     }
 
@@ -73,12 +82,13 @@ impl Admin {
     }
 }
 
-async fn accept(listener: TcpListener, router: Router) {
+async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, router: Router) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
         match listener.accept().await {
             Ok((stream, peer)) => {
-                drop(tokio::spawn(serve(stream, peer, router.clone(), slot)));
+                let peer = Peer(peer.ip());
+                drop(tokio::spawn(begin(stream, peer, tls.clone(), router.clone(), slot)));
             }
             Err(error) => {
                 tracing::debug!(%error, "an admin connection was not accepted");
@@ -88,12 +98,41 @@ async fn accept(listener: TcpListener, router: Router) {
     }
 }
 
-async fn serve(stream: TcpStream, peer: SocketAddr, router: Router, _slot: OwnedSemaphorePermit) {
+async fn begin(
+    stream: TcpStream,
+    peer: Peer,
+    tls: Option<Arc<Tls>>,
+    router: Router,
+    slot: OwnedSemaphorePermit,
+) {
     // Small answers go out at once; a socket without the option works, too.
     let _ = stream.set_nodelay(true);
+    let Some(tls) = tls else { return serve(stream, peer, router, slot).await };
+    let accepting = TlsAcceptor::from(tls.config()).accept(stream);
+    match tokio::time::timeout(HEAD_TIMEOUT, accepting).await {
+        Ok(Ok(stream)) => {
+            let chain = stream.get_ref().1.peer_certificates();
+            let name = chain.and_then(<[_]>::first).and_then(|certificate| principal(certificate));
+            let router = match name {
+                Some(name) => router.layer(Extension(PeerCertificate(name))),
+                None => router,
+            };
+            serve(stream, peer, router, slot).await;
+        }
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "the TLS handshake of an admin connection failed")
+        }
+        Err(_) => tracing::debug!("the TLS handshake of an admin connection took too long"),
+    }
+}
+
+async fn serve<S>(stream: S, peer: Peer, router: Router, _slot: OwnedSemaphorePermit)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(Peer(peer.ip()));
+        request.extensions_mut().insert(peer);
         router.call(request)
     });
     let connection = http1::Builder::new()

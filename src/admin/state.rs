@@ -14,6 +14,7 @@ use crate::access::Access;
 use crate::broker::{Broker, OpenProgress};
 use crate::metrics::Metrics;
 use crate::model::PartitionId;
+use crate::tls::Tls;
 
 /// Asks the threads that serve connections whether they turn. Implemented above, where they are known.
 pub trait Pulse: Debug + Send + Sync {
@@ -46,6 +47,10 @@ pub struct Connection {
     pub client_name: Option<String>,
     /// Its software and version.
     pub client_software: Option<String>,
+    /// Whether it is encrypted.
+    pub tls: bool,
+    /// Whom the certificate names that it has shown.
+    pub certificate: Option<String>,
 }
 
 /// A connection was not closed.
@@ -108,6 +113,8 @@ pub struct About {
     pub metrics: Arc<Metrics>,
     /// How far the recovery is.
     pub progress: Arc<OpenProgress>,
+    /// What connections with TLS are accepted with, if there are any.
+    pub tls: Option<Arc<Tls>>,
 }
 
 /// A broker that has recovered and serves connections.

@@ -50,6 +50,7 @@ fn about() -> About {
         access: Arc::new(Access::open(Arc::default())),
         metrics: Arc::default(),
         progress: Arc::default(),
+        tls: None,
     }
 }
 

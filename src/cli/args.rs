@@ -10,6 +10,7 @@ use super::admin::{GroupCommand, TopicCommand};
 use super::bench::BenchCommand;
 use super::failure::Failure;
 use super::log::LogCommand;
+use super::tls::TlsArgs;
 use super::token;
 use crate::client::{self, ConnectOptions, Protocol, RetryPolicy};
 use crate::model::{GroupName, PartitionId, TopicName};
@@ -69,7 +70,8 @@ Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
 
 const HEALTH_HELP: &str = "\
 The address is that of --admin, else of $HERMITMQ_ADMIN, else admin.listen of the configuration that a
-broker here would have.
+broker here would have. With admin.tls there, the certificate that it names is the one that is accepted,
+unless a CA is given.
 
 Exit codes: 0 it is, 1 it is not or does not answer, 2 wrong usage or configuration.";
 
@@ -198,6 +200,8 @@ pub(super) struct Target {
     /// How long to try again when the connection breaks, in seconds; one that cannot be made at first is told at once
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     retry: u32,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 impl Target {
@@ -212,6 +216,7 @@ impl Target {
         let mut options = ConnectOptions { protocol: self.protocol, ..ConnectOptions::default() };
         options.client.software = Some(format!("hermitmq-cli/{}", env!("CARGO_PKG_VERSION")));
         options.token = self.token.find()?;
+        options.tls = self.tls.options()?;
         Ok(options)
     }
 
@@ -253,6 +258,8 @@ pub(super) struct HealthArgs {
     /// Configuration file to look for the address in
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) tls: TlsArgs,
 }
 
 #[derive(Debug, Args)]

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::client::admin::{AdminClient, Health};
+use crate::client::admin::{AdminClient, AdminError, Health};
+use crate::client::{TlsOptions, TlsProblem};
 use crate::config::{Config, Sources};
 
 use super::args::{HealthArgs, admin_from_env};
@@ -15,13 +16,22 @@ use super::runtime;
 /// Time for an answer: who asks again and again must not wait for long.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A broker needs no longer to take a renewed certificate over.
+const RENEWAL_TIME: Duration = Duration::from_secs(3);
+
 pub(super) fn run(args: &HealthArgs) -> Result<(), Failure> {
-    let address = address(args)?;
+    let (address, tls) = address(args)?;
     let admin = AdminClient::new(&address).map_err(|error| Failure::Usage(causes(&error)))?;
-    let admin = admin.with_timeout(TIMEOUT);
+    let mut admin = admin.with_timeout(TIMEOUT);
+    if let Some(tls) = tls {
+        admin = admin.with_tls(tls);
+    }
     runtime::block_on(async {
-        let asked = if args.live { admin.live().await } else { admin.ready().await };
-        let health = asked.map_err(|error| Failure::Runtime(causes(&error)))?;
+        let asked = ask(&admin, args.live).await;
+        let health = asked.map_err(|error| match error {
+            AdminError::NoCa(_) => Failure::Usage(causes(&error)),
+            _ => Failure::Runtime(causes(&error)),
+        })?;
         if health.ok {
             return say(&health);
         }
@@ -30,19 +40,43 @@ pub(super) fn run(args: &HealthArgs) -> Result<(), Failure> {
     })
 }
 
-/// The flag, else the environment, else what the configuration of a broker here would be.
-fn address(args: &HealthArgs) -> Result<String, Failure> {
+/// A broker whose certificate has just been renewed shows the one before it for a moment.
+async fn ask(admin: &AdminClient, live: bool) -> Result<Health, AdminError> {
+    let begun = Instant::now();
+    loop {
+        let asked = if live { admin.live().await } else { admin.ready().await };
+        let renewed = matches!(
+            &asked,
+            Err(AdminError::Tls {
+                problem: TlsProblem::UnknownAuthority | TlsProblem::Expired,
+                ..
+            })
+        );
+        if !renewed || begun.elapsed() > RENEWAL_TIME {
+            return asked;
+        }
+        tokio::time::sleep(RENEWAL_TIME / 10).await;
+    }
+}
+
+/// The flag, else the environment, else what the configuration of a broker here would be; and how to connect there with TLS, if
+/// that is wanted.
+fn address(args: &HealthArgs) -> Result<(String, Option<TlsOptions>), Failure> {
     if let Some(address) = args.admin.clone().or_else(admin_from_env) {
-        return Ok(address);
+        let tls = args.tls.options()?.filter(|_| !address.starts_with("http:"));
+        return Ok((address, tls));
     }
     let sources = Sources::of_process(args.config.clone(), BTreeMap::new());
     let loaded = Config::load(&sources).map_err(|error| Failure::Usage(error.to_string()))?;
-    let listen = loaded.config.admin.listen;
+    let Config { admin, tls, .. } = loaded.config;
+    let listen = admin.listen;
     if listen.is_empty() {
         let message = "the configuration has no admin listener (admin.listen is empty)";
         return Err(Failure::Usage(message.to_owned()));
     }
-    Ok(reachable(listen))
+    let cert_file = tls.cert_file.filter(|_| admin.tls);
+    let tls = cert_file.map(|file| args.tls.options_for(file)).transpose()?;
+    Ok((reachable(listen), tls))
 }
 
 /// An address to connect to, where the one to listen on means all of them.

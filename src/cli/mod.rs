@@ -3,7 +3,7 @@
 //! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
 //! `configuration`, `token`, `produce`, `consume`, `health`, and the folders `admin`, `bench` and `log`. `failure` is how every one of them can end. `lines`,
 //! `tally`, `output` and `runtime` are what `produce` and `consume` are made of, `progress` and `table` are for whoever takes
-//! long or has much to tell.
+//! long or has much to tell, `tls` for whatever connects.
 
 mod admin;
 mod args;
@@ -21,6 +21,7 @@ mod runtime;
 mod serve;
 mod table;
 mod tally;
+mod tls;
 mod token;
 
 use std::ffi::OsString;

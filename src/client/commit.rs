@@ -5,9 +5,9 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
 use super::connect::{self, ConnectError, ConnectOptions, Hello, Place, Protocol, Refused};
+use super::stream::Stream;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::v1_1::{AnswerTo, NO_COMMIT, write_commit};
 use crate::protocol::{COMMIT_ACK, Request};
@@ -74,7 +74,7 @@ pub struct Committer {
     group: GroupName,
     options: ConnectOptions,
     /// A connection on which every commit has its answer.
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
 }
 
 impl Committer {
@@ -114,9 +114,9 @@ impl Committer {
         tokio::time::timeout(after, committing).await.unwrap_or(Err(CommitError::Timeout { after }))
     }
 
-    async fn open(&self) -> Result<(TcpStream, Offset), ConnectError> {
+    async fn open(&self) -> Result<(Stream, Offset), ConnectError> {
         let hello = Hello::commit(&self.place, self.group.clone(), &self.options);
-        connect::open(&self.place.addr, &hello, self.options.timeout).await
+        connect::open(&self.place.addr, &hello, &self.options).await
     }
 
     async fn commit_1_1(&mut self, offset: Offset) -> Result<(), CommitError> {
@@ -132,10 +132,11 @@ impl Committer {
         self.exchange(stream, offset).await
     }
 
-    async fn exchange(&mut self, mut stream: TcpStream, offset: Offset) -> Result<(), CommitError> {
+    async fn exchange(&mut self, mut stream: Stream, offset: Offset) -> Result<(), CommitError> {
         let mut bytes = Vec::new();
         write_commit(offset, &mut bytes);
         stream.write_all(&bytes).await.map_err(CommitError::Io)?;
+        stream.flush().await.map_err(CommitError::Io)?;
         bytes.clear();
         let answer = connect::read_answer(&mut stream, AnswerTo::Commit, &mut bytes).await;
         let answer = answer.map_err(CommitError::Io)?;
@@ -151,8 +152,7 @@ impl Committer {
     async fn commit_1_0(&self, offset: Offset) -> Result<(), CommitError> {
         let Place { addr, topic, partition } = self.place.clone();
         let request = Request::Commit { group: self.group.clone(), topic, partition, offset };
-        let (mut stream, _) =
-            connect::open(&addr, &Hello::V1_0(request), self.options.timeout).await?;
+        let (mut stream, _) = connect::open(&addr, &Hello::V1_0(request), &self.options).await?;
         let mut answer = [0; COMMIT_ACK.len()];
         match stream.read_exact(&mut answer).await {
             Ok(_) if answer == COMMIT_ACK => Ok(()),

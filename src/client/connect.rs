@@ -7,6 +7,10 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::stream::Stream;
+#[cfg(feature = "tls")]
+use super::tls::{TlsOptions, TlsProblem, Unsecured, problem_of};
+
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::v1_1::{
     Answer, AnswerTo, Client, Durability, Handshake, HandshakeTooLong, Parsed, Role, Start, Token,
@@ -34,10 +38,13 @@ pub struct ConnectOptions {
     pub token: Option<Token>,
     /// What the client says about itself (1.1): its name shows in the broker's listings and logs.
     pub client: Client,
+    /// With TLS, and whom to trust; `None` for none.
+    #[cfg(feature = "tls")]
+    pub tls: Option<TlsOptions>,
 }
 
 impl Default for ConnectOptions {
-    /// Protocol 1.1, 5 s, no token, this SDK as the software.
+    /// Protocol 1.1, 5 s, no token, this SDK as the software, no TLS.
     fn default() -> Self {
         let software = Some(format!("hermitmq-rust/{}", env!("CARGO_PKG_VERSION")));
         Self {
@@ -45,6 +52,8 @@ impl Default for ConnectOptions {
             timeout: Duration::from_secs(5),
             token: None,
             client: Client { software, ..Client::default() },
+            #[cfg(feature = "tls")]
+            tls: None,
         }
     }
 }
@@ -71,13 +80,23 @@ pub enum ConnectError {
     /// The broker refused the handshake, and said why (1.1).
     #[error(transparent)]
     Refused(#[from] Refused),
-    /// The handshake was not answered: the broker speaks protocol 1.0 alone, or the address is that of something else.
+    /// The handshake was not answered: the broker speaks protocol 1.0 alone or wants TLS, or the address is that of something
+    /// else.
     #[error(
-        "{addr} closed the connection without a reply: is it a broker, and does it speak protocol 1.1?"
+        "{addr} closed the connection without a reply: is it a broker, does it speak protocol 1.1, and does it ask for TLS?"
     )]
     NoReply {
         /// Address that was tried.
         addr: String,
+    },
+    /// There is no TLS connection.
+    #[cfg(feature = "tls")]
+    #[error("cannot connect to {addr} with TLS: {problem}")]
+    Tls {
+        /// Address that was tried.
+        addr: String,
+        /// Why.
+        problem: TlsProblem,
     },
     /// The options ask for what protocol 1.0 cannot say.
     #[error("protocol 1.0 has no {0}")]
@@ -211,19 +230,20 @@ impl Hello {
 pub(super) async fn open(
     addr: &str,
     hello: &Hello,
-    timeout: Duration,
-) -> Result<(TcpStream, u64), ConnectError> {
+    options: &ConnectOptions,
+) -> Result<(Stream, u64), ConnectError> {
     let mut bytes = Vec::new();
     match hello {
         Hello::V1_0(request) => request.write(&mut bytes),
         Hello::V1_1(handshake) => handshake.write(&mut bytes)?,
     }
-    let io_error = |source| ConnectError::Io { addr: addr.to_owned(), source };
     let connecting = async {
-        let mut stream = TcpStream::connect(addr).await.map_err(io_error)?;
-        // Frames are gathered here already; the kernel must not hold them back for more.
-        stream.set_nodelay(true).map_err(io_error)?;
-        stream.write_all(&bytes).await.map_err(io_error)?;
+        let mut stream = dial(addr, options).await?;
+        let sent = async {
+            stream.write_all(&bytes).await?;
+            stream.flush().await
+        };
+        sent.await.map_err(|source| broken(addr, source))?;
         match hello {
             Hello::V1_0(_) => Ok((stream, 0)),
             Hello::V1_1(_) => {
@@ -232,13 +252,44 @@ pub(super) async fn open(
             }
         }
     };
-    match tokio::time::timeout(timeout, connecting).await {
+    match tokio::time::timeout(options.timeout, connecting).await {
         Ok(opened) => opened,
-        Err(_) => Err(ConnectError::Timeout { addr: addr.to_owned(), after: timeout }),
+        Err(_) => Err(ConnectError::Timeout { addr: addr.to_owned(), after: options.timeout }),
     }
 }
 
-async fn read_reply(stream: &mut TcpStream, addr: &str) -> Result<Offset, ConnectError> {
+/// Connects, with TLS if the options say so.
+async fn dial(addr: &str, options: &ConnectOptions) -> Result<Stream, ConnectError> {
+    let io_error = |source| ConnectError::Io { addr: addr.to_owned(), source };
+    let socket = TcpStream::connect(addr).await.map_err(io_error)?;
+    // Frames are gathered here already; the kernel must not hold them back for more.
+    socket.set_nodelay(true).map_err(io_error)?;
+    #[cfg(feature = "tls")]
+    if let Some(tls) = &options.tls {
+        return match tls.secure(socket, addr).await {
+            Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
+            Err(Unsecured::Problem(problem)) => {
+                Err(ConnectError::Tls { addr: addr.to_owned(), problem })
+            }
+            Err(Unsecured::Io(source)) => Err(io_error(source)),
+        };
+    }
+    #[cfg(not(feature = "tls"))]
+    let _ = options;
+    Ok(Stream::Plain(socket))
+}
+
+/// The connection broke during the handshake.
+fn broken(addr: &str, source: io::Error) -> ConnectError {
+    let addr = addr.to_owned();
+    #[cfg(feature = "tls")]
+    if let Some(problem) = problem_of(&source) {
+        return ConnectError::Tls { addr, problem };
+    }
+    ConnectError::Io { addr, source }
+}
+
+async fn read_reply(stream: &mut Stream, addr: &str) -> Result<Offset, ConnectError> {
     let mut bytes = Vec::new();
     match read_answer(stream, AnswerTo::Handshake, &mut bytes).await {
         Ok(answer) if answer.is_ok() => Ok(answer.value),
@@ -246,7 +297,7 @@ async fn read_reply(stream: &mut TcpStream, addr: &str) -> Result<Offset, Connec
         Err(error) if is_close(&error) && bytes.is_empty() => {
             Err(ConnectError::NoReply { addr: addr.to_owned() })
         }
-        Err(source) => Err(ConnectError::Io { addr: addr.to_owned(), source }),
+        Err(source) => Err(broken(addr, source)),
     }
 }
 
@@ -257,7 +308,7 @@ fn is_close(error: &io::Error) -> bool {
 
 /// Reads one answer and no byte more. What had come before an error is in `bytes`.
 pub(super) async fn read_answer(
-    stream: &mut TcpStream,
+    stream: &mut Stream,
     to: AnswerTo,
     bytes: &mut Vec<u8>,
 ) -> io::Result<Answer> {

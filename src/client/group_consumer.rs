@@ -13,8 +13,8 @@ use super::commit::CommitError;
 use super::connect::ConnectError;
 use super::consumer::{ConsumeError, Consumer, ConsumerOptions, Gap};
 use super::message::Message;
+use super::messages::Messages;
 use super::place::partition_count;
-use super::stream::Messages;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 
 /// Which partitions of a topic a [`GroupConsumer`] reads.

@@ -100,12 +100,15 @@ mod connect;
 mod consumer;
 mod group_consumer;
 mod message;
+mod messages;
 mod partitioner;
 mod place;
 mod producer;
 pub mod raw;
 mod retry;
 mod stream;
+#[cfg(feature = "tls")]
+mod tls;
 mod topic_producer;
 
 pub use commit::{COMMIT_TIMEOUT, CommitError, Committer, commit};
@@ -113,11 +116,13 @@ pub use connect::{ConnectError, ConnectOptions, Protocol, Refused};
 pub use consumer::{ConsumeError, Consumer, ConsumerOptions, Gap, GapReason};
 pub use group_consumer::{GroupConsumer, GroupConsumerOptions, PartitionError, Share};
 pub use message::{Message, Record};
+pub use messages::{Messages, Source};
 pub use partitioner::{murmur2, partition_of_key};
 pub use place::{offset_of, partition_count};
 pub use producer::{Delivery, DeliveryError, Packing, Producer, ProducerOptions, SendError};
 pub use retry::RetryPolicy;
-pub use stream::{Messages, Source};
+#[cfg(feature = "tls")]
+pub use tls::{Identity, TlsOptions, TlsProblem, Trust};
 pub use topic_producer::{TopicProducer, TopicSendError};
 
 pub use crate::protocol::Status;

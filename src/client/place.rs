@@ -37,7 +37,7 @@ pub(super) async fn partition_count_to_produce(
 ) -> Result<u32, ConnectError> {
     let place = Place { addr: addr.to_owned(), topic: topic.clone(), partition: NO_PARTITION };
     let hello = Hello::produce(&place, Durability::Topic, options)?;
-    let opened = connect::open(addr, &hello, options.timeout).await;
+    let opened = connect::open(addr, &hello, options).await;
     count_by(addr, opened.map(|(_, offset)| offset))
 }
 
@@ -70,6 +70,6 @@ pub async fn offset_of(
     // It reads nothing: with the end the broker has nothing to wait for either.
     let wish = Wish { group: None, start, heartbeat_ms: None, until_end: true };
     let hello = Hello::consume(&place, wish, options)?;
-    let (_, offset) = connect::open(addr, &hello, options.timeout).await?;
+    let (_, offset) = connect::open(addr, &hello, options).await?;
     Ok(offset)
 }

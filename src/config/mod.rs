@@ -26,7 +26,7 @@ use figment::value::{Dict, Value};
 use figment::{Figment, Profile};
 use serde::{Deserialize, Serialize};
 
-use crate::{admin, broker, net, storage, telemetry};
+use crate::{admin, broker, net, storage, telemetry, tls};
 
 pub use container::{Container, Cpus, Memory};
 pub use error::{ConfigError, Problem};
@@ -57,6 +57,8 @@ pub struct Config {
     pub telemetry: telemetry::Options,
     /// The admin listener.
     pub admin: admin::Options,
+    /// TLS, of the listener for clients and of the admin listener.
+    pub tls: tls::Options,
     /// Who may do what.
     pub access: crate::access::Options,
 }

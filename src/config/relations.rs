@@ -16,6 +16,7 @@ impl Checked {
         self.default_partitions();
         self.admin_address();
         self.declared_topics();
+        self.tls_files();
     }
 
     fn default_partitions(&mut self) {
@@ -41,6 +42,28 @@ impl Checked {
                  section access, or, if the network keeps others out, set {INSECURE} = true"
             );
             self.blame(&[LISTEN], message);
+        }
+    }
+
+    /// What TLS needs. Whether the files are good is seen by a start.
+    fn tls_files(&mut self) {
+        const MODE: &str = "tls.mode";
+        const ADMIN: &str = "admin.tls";
+        const CLIENT_AUTH: &str = "tls.client_auth";
+        let is_on = |word: Option<&str>| word.is_some_and(|word| word != "off");
+        let clients = is_on(self.value(MODE).and_then(Value::as_str));
+        let admin = self.value(ADMIN).and_then(Value::to_bool).unwrap_or(false);
+        let auth = is_on(self.value(CLIENT_AUTH).and_then(Value::as_str));
+        let for_clients = (clients, MODE);
+        let wanted = if clients { for_clients } else { (admin, ADMIN) };
+        for (file, (needed, by)) in [
+            ("tls.cert_file", wanted),
+            ("tls.key_file", wanted),
+            ("tls.client_ca_file", (auth, CLIENT_AUTH)),
+        ] {
+            if needed && self.value(file).and_then(Value::as_str).is_none() {
+                self.blame(&[by], format!("needs {file}, which is not set"));
+            }
         }
     }
 

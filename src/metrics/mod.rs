@@ -3,10 +3,12 @@
 //! Each instrument is one relaxed atomic, or a few: counting never waits and never orders anything.
 
 mod histogram;
+mod tls;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 pub use histogram::{Distribution, Histogram};
+pub use tls::{TlsFailure, TlsFailureCounters};
 
 /// A number that only grows.
 #[derive(Debug, Default)]
@@ -118,6 +120,10 @@ reasons! {
     Operator = "operator";
     /// The broker is going down.
     ShuttingDown = "shutting_down";
+    /// The peer did not begin a TLS connection, and must.
+    TlsRequired = "tls_required";
+    /// The TLS handshake failed, or what came later was not what the peer has encrypted.
+    Tls = "tls";
 }
 
 /// One counter for each [`CloseReason`].
@@ -236,6 +242,12 @@ pub struct Metrics {
     pub accepted: Counter,
     /// Times that accepting failed for want of file descriptors or memory.
     pub accept_errors: Counter,
+    /// Connections with TLS on which a client has said what it is for.
+    pub tls_connections: Counter,
+    /// TLS handshakes that failed, by reason.
+    pub tls_handshake_failures: TlsFailureCounters,
+    /// When the broker's certificate ends to hold, in s since the Unix epoch; 0 without TLS.
+    pub tls_certificate_expiry_s: Gauge,
     /// Connections that ended for a reason other than a clean close, by reason.
     pub closed: CloseCounters,
     /// Handshakes and requests of the admin listener that were refused for who sent them.

@@ -99,14 +99,14 @@ pub(super) type Opened = Result<(Target, u64), Refusal>;
 
 impl Asked {
     /// The span of the connection, from here to its end; in the trace that the peer names, if it names one.
-    pub(super) fn span(&self, peer: SocketAddr) -> Span {
+    pub(super) fn span(&self, peer: SocketAddr, certificate: Option<&str>) -> Span {
         let role = match self {
             _ if self.produces() => "producer",
             _ if self.consumes() => "consumer",
             _ => "committer",
         };
         let partition = format_args!("{}/{}", self.topic(), self.partition());
-        let span = tracing::info_span!("connection", role, %peer, %partition);
+        let span = tracing::info_span!("connection", role, %peer, %partition, certificate);
         if let Self::V1_1(handshake) = self
             && let Some(traceparent) = handshake.client.traceparent
         {

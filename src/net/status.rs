@@ -9,6 +9,9 @@ use crate::protocol::v1_1::{self, Answer, AnswerTo};
 use crate::protocol::{HandshakeError, Status};
 use crate::record::FrameError;
 
+/// The first byte of a connection with TLS; no role.
+pub(super) const TLS_RECORD: u8 = 0x16;
+
 /// Why a connection is refused or closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
@@ -54,6 +57,9 @@ pub(super) fn of_handshake(error: &HandshakeError) -> Refusal {
             (CloseReason::InvalidName, Status::InvalidName)
         }
     };
+    if matches!(error, HandshakeError::UnknownRole(TLS_RECORD)) {
+        return Refusal::new(reason, status, &"a client with TLS, where tls.mode is off");
+    }
     Refusal::new(reason, status, error)
 }
 

@@ -52,6 +52,8 @@ fn connection(info: net::ConnectionInfo) -> admin::Connection {
         principal: info.principal,
         client_name: info.client_name,
         client_software: info.client_software,
+        tls: info.tls,
+        certificate: info.certificate.map(|certificate| certificate.to_string()),
     }
 }
 

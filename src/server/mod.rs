@@ -30,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
+use crate::tls::{self, Tls};
 
 use adapters::{Connections, LogLevel, Pulse};
 use cleanup::Cleanup;
@@ -50,6 +51,9 @@ pub enum StartError {
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
+    /// The certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] tls::LoadError),
     /// The admin listener cannot be had.
     #[error(transparent)]
     Admin(#[from] BindError),
@@ -96,6 +100,8 @@ pub struct Server {
     compaction: Compaction,
     shutdown_timeout: Duration,
     state: Arc<admin::State>,
+    /// What connections with TLS are accepted with, if there are to be any.
+    tls: Option<Arc<Tls>>,
     /// Ends when everything else has: until then it tells how that goes.
     admin: Option<Admin>,
     /// Given back last.
@@ -126,6 +132,7 @@ impl Server {
         let listener = Listener::bind(&config.server)?;
         let metrics = Arc::<Metrics>::default();
         let access = Arc::new(Access::new(&config.access, Arc::clone(&metrics))?);
+        let tls = load_tls(config, &metrics)?;
         let state = admin::State::new(About {
             data_dir: config.storage.data_dir.clone(),
             settings: around.settings,
@@ -135,6 +142,7 @@ impl Server {
             access: Arc::clone(&access),
             metrics: Arc::clone(&metrics),
             progress: Arc::clone(&around.progress),
+            tls: tls.clone(),
         });
         // Answers at once: a recovery that takes long is not taken for a process that hangs.
         let admin = start_admin(config, &state)?;
@@ -142,14 +150,21 @@ impl Server {
         let open_files = net::raise_descriptor_limit();
         tracing::debug!(open_files, "limit of open files");
         let broker = Arc::new(recover(config, metrics, around.progress)?);
-        let watch = Watch::start(Arc::clone(&broker)).map_err(StartError::Thread)?;
+        let watch = Watch::start(Arc::clone(&broker), tls.clone()).map_err(StartError::Thread)?;
         let scrub =
             Scrub::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let cleanup =
             Cleanup::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let compaction = Compaction::start(Arc::clone(&broker), &config.compaction)
             .map_err(StartError::Thread)?;
-        let plane = DataPlane::start(listener, &config.server, &config.security, &broker, &access)?;
+        let plane = DataPlane::start(
+            listener,
+            &config.server,
+            &config.security,
+            tls.as_ref(),
+            &broker,
+            &access,
+        )?;
         warn_if_open(&access, plane.addr());
         state.set_running(admin::Running {
             broker: Arc::clone(&broker),
@@ -169,6 +184,7 @@ impl Server {
             compaction,
             shutdown_timeout,
             state,
+            tls,
             admin,
             _lock: lock,
         })
@@ -211,6 +227,12 @@ impl Server {
         }
         closed
     }
+}
+
+/// What connections with TLS are accepted with; `None` if nobody speaks it.
+fn load_tls(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Arc<Tls>>, tls::LoadError> {
+    let wanted = config.tls.mode != tls::Mode::Off || config.admin.tls;
+    wanted.then(|| Tls::load(&config.tls, metrics)).transpose()
 }
 
 /// Without rules whoever can connect may do everything.
@@ -287,7 +309,7 @@ pub fn run(mut loaded: Loaded, reread: Reread<'_>) -> Result<(), RunError> {
     tracing::info!(addr = %server.addr(), reactors = server.plane.reactors(), "listening");
     let serving = format!("serving on {}", server.addr());
     notify.ready(&serving);
-    greet(server.addr(), server.admin_addr());
+    greet(server.addr(), server.admin_addr(), &loaded.config);
     let signal = loop {
         match signals.wait() {
             Wish::Stop(signal) => break signal,
@@ -329,16 +351,21 @@ fn tell_start(loaded: &Loaded) {
 }
 
 /// On a terminal, says what to type next.
-fn greet(addr: SocketAddr, admin: Option<SocketAddr>) {
+fn greet(addr: SocketAddr, admin: Option<SocketAddr>, config: &Config) {
     let mut stderr = io::stderr().lock();
     if !stderr.is_terminal() {
         return;
     }
     let program = std::env::args().next().unwrap_or_else(|| "hermitmq".to_owned());
     let broker = if addr.port() == 9092 { String::new() } else { format!(" --broker {addr}") };
+    let broker = match config.tls.mode {
+        tls::Mode::Required => format!("{broker} --tls-ca FILE"),
+        tls::Mode::Off | tls::Mode::Optional => broker,
+    };
+    let scheme = if config.admin.tls { "https" } else { "http" };
     let admin = admin.map_or_else(String::new, |admin| {
         format!(
-            "Health, metrics and administration: http://{admin}/readyz, /metrics, /api/v1/topics.\n"
+            "Health, metrics and administration: {scheme}://{admin}/readyz, /metrics, /api/v1/topics.\n"
         )
     });
     // A greeting that cannot be written is no reason to stop.

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::{Reread, Server, adapters};
 use crate::access::Table;
-use crate::broker::Reconfiguration;
+use crate::broker::{BrokerError, Reconfiguration};
 use crate::config::{Config, Loaded};
 use crate::telemetry::Level;
+use crate::tls::LoadError;
 
 /// Takes one setting over from another configuration.
 type Take = fn(&mut Config, &Config);
@@ -39,6 +40,10 @@ const LIVE: &[(&str, Take)] = &[
     ("telemetry.log_level", |to, from| {
         to.telemetry.log_level.clone_from(&from.telemetry.log_level);
     }),
+    ("tls.cert_file", |to, from| to.tls.cert_file.clone_from(&from.tls.cert_file)),
+    ("tls.client_auth", |to, from| to.tls.client_auth = from.tls.client_auth),
+    ("tls.client_ca_file", |to, from| to.tls.client_ca_file.clone_from(&from.tls.client_ca_file)),
+    ("tls.key_file", |to, from| to.tls.key_file.clone_from(&from.tls.key_file)),
     ("topic", |to, from| to.topic.clone_from(&from.topic)),
     ("topics.auto_create", |to, from| to.topics.auto_create = from.topics.auto_create),
     ("topics.default_partitions", |to, from| {
@@ -177,14 +182,25 @@ fn merged(old: &Loaded, new: &Loaded, difference: &Difference) -> Loaded {
     merged
 }
 
+/// Why another configuration is not in effect.
+#[derive(Debug, thiserror::Error)]
+enum ApplyError {
+    #[error(transparent)]
+    Tls(#[from] LoadError),
+    #[error(transparent)]
+    Broker(#[from] BrokerError),
+}
+
 /// Puts another configuration in effect. After an error nothing has changed.
 fn apply(
     server: &mut Server,
     old: &Loaded,
     next: &Loaded,
     level: &Level,
-) -> Result<(), crate::broker::BrokerError> {
+) -> Result<(), ApplyError> {
     let config = &next.config;
+    // Whether or not their names have changed.
+    let renewed = server.tls.as_ref().map(|tls| tls.renew(&config.tls)).transpose()?;
     let failed = server.broker.reconfigure(&Reconfiguration {
         options: config.topics.clone(),
         offsets: config.offsets.clone(),
@@ -192,6 +208,9 @@ fn apply(
         declared: config.topic.clone(),
         storage: config.storage.clone(),
     })?;
+    if let (Some(tls), Some(renewed)) = (&server.tls, renewed) {
+        tls.install(renewed);
+    }
     for error in failed {
         tracing::error!(%error, "a topic is not kept as the configuration says");
     }
@@ -213,7 +232,13 @@ mod tests {
 
     #[test]
     fn every_live_key_is_one_and_is_taken_over() {
-        let loaded = Config::load(&Sources::default()).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a.toml");
+        // These have no value by default.
+        std::fs::write(&file, "tls = { cert_file = 'a', key_file = 'b', client_ca_file = 'c' }")
+            .unwrap();
+        let sources = Sources { file: Some(file), ..Sources::default() };
+        let loaded = Config::load(&sources).unwrap();
         let keys = values(&loaded).unwrap();
         for (key, _) in LIVE {
             assert!(*key == "topic" || keys.contains_key(*key), "{key}");

@@ -1,4 +1,4 @@
-//! Looking at the broker once a second: at its disk space, and whether anything has gone wrong.
+//! Looking at the broker once a second: at its disk space, at the files of its certificate, and whether anything has gone wrong.
 
 use std::io;
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::broker::{Broker, Health, Problem};
+use crate::tls::{EXPIRES_SOON, Tls};
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -19,11 +20,16 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    pub(super) fn start(broker: Arc<Broker>) -> io::Result<Self> {
+    pub(super) fn start(broker: Arc<Broker>, tls: Option<Arc<Tls>>) -> io::Result<Self> {
         let (stop, stopped) = channel::<()>();
         let thread = thread::Builder::new().name("watch".to_owned()).spawn(move || {
             let mut known = Health::default();
+            let mut certificate = Certificate::Fine;
             loop {
+                if let Some(tls) = &tls {
+                    renew(tls);
+                    certificate = certificate.followed_by(Certificate::of(tls));
+                }
                 let now = broker.health();
                 tell(&known, &now);
                 known = now;
@@ -62,5 +68,48 @@ fn tell(before: &Health, now: &Health) {
     };
     if low(before) && !low(now) {
         tracing::info!("there is enough disk space again; records are stored");
+    }
+}
+
+/// Takes the certificate's files over if they have changed.
+fn renew(tls: &Tls) {
+    match tls.reload_if_changed() {
+        Ok(false) => {}
+        Ok(true) => tracing::info!("the certificate was read again, for connections from now on"),
+        Err(error) => tracing::error!(%error, "the certificate stays as it was"),
+    }
+}
+
+/// How long the broker's certificate holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Certificate {
+    Fine,
+    ExpiresSoon,
+    Expired,
+}
+
+impl Certificate {
+    fn of(tls: &Tls) -> Self {
+        match tls.expires_in() {
+            Duration::ZERO => Self::Expired,
+            left if left < EXPIRES_SOON => Self::ExpiresSoon,
+            _ => Self::Fine,
+        }
+    }
+
+    /// Logs what has become worse.
+    fn followed_by(self, now: Self) -> Self {
+        match now {
+            Self::ExpiresSoon if self != now => {
+                tracing::warn!(
+                    "the broker's certificate expires within 7 days; renew tls.cert_file"
+                );
+            }
+            Self::Expired if self != now => {
+                tracing::error!("the broker's certificate has expired; renew tls.cert_file");
+            }
+            _ => {}
+        }
+        now
     }
 }

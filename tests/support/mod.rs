@@ -9,12 +9,14 @@
 )]
 
 mod broker;
+pub mod certificates;
 pub mod http;
 mod inject;
 mod journal;
 mod load;
 mod raw;
 mod strace;
+pub mod tunnel;
 pub mod v1_1;
 mod verify;
 mod volume;

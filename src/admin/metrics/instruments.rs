@@ -1,10 +1,11 @@
 //! The instruments of the whole broker.
 
 use super::text::{Kind, Text};
-use crate::metrics::{CloseReason, ConnectionRole, Metrics, RefusalKind};
+use crate::metrics::{CloseReason, ConnectionRole, Metrics, RefusalKind, TlsFailure};
 
 pub(super) fn write(text: &mut Text, metrics: &Metrics) {
     connections(text, metrics);
+    tls(text, metrics);
     records(text, metrics);
     flushes(text, metrics);
     commits(text, metrics);
@@ -57,6 +58,27 @@ fn connections(text: &mut Text, metrics: &Metrics) {
         "hermitmq_receive_memory_waits_total",
         "Times that a connection had to wait for the memory budget.",
         metrics.receive_memory_waits.get(),
+    );
+}
+
+fn tls(text: &mut Text, metrics: &Metrics) {
+    text.counter(
+        "hermitmq_tls_connections_total",
+        "Connections with TLS on which a client has said what it is for.",
+        metrics.tls_connections.get(),
+    );
+    text.family(
+        "hermitmq_tls_handshake_failures_total",
+        Kind::Counter,
+        "TLS handshakes of clients that failed, by reason.",
+    );
+    for &failure in TlsFailure::ALL {
+        text.sample(&[("reason", failure.label())], metrics.tls_handshake_failures.get(failure));
+    }
+    text.gauge(
+        "hermitmq_tls_certificate_expiry_timestamp_seconds",
+        "When the broker's certificate ends to hold, since the Unix epoch; 0 without TLS.",
+        metrics.tls_certificate_expiry_s.get(),
     );
 }
 

@@ -6,6 +6,9 @@ use clap::{Args, Subcommand, ValueEnum};
 use serde_json::Value;
 
 use crate::cli::args::{TokenArgs, admin_from_env};
+use crate::cli::failure::Failure;
+use crate::cli::tls::TlsArgs;
+use crate::client::TlsOptions;
 use crate::client::admin::ResetTo;
 use crate::model::{GroupName, PartitionId, TopicName};
 
@@ -33,6 +36,8 @@ pub(in crate::cli) struct Target {
     /// How the answer is shown
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
     pub(super) output: Form,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// How an answer is shown.
@@ -45,9 +50,15 @@ pub(in crate::cli) enum Form {
 }
 
 impl Target {
-    /// The flag, else the environment, else the default.
-    pub(super) fn address(&self) -> String {
-        self.admin.clone().or_else(admin_from_env).unwrap_or_else(|| ADMIN_DEFAULT.to_owned())
+    /// The flag, else the environment, else the default; and how to connect there with TLS, if that is wanted.
+    pub(super) fn address(&self) -> Result<(String, Option<TlsOptions>), Failure> {
+        let tls = self.tls.options()?;
+        let address = self.admin.clone().or_else(admin_from_env).unwrap_or_else(|| {
+            let plain = ADMIN_DEFAULT.to_owned();
+            if tls.is_some() { plain.replacen("http:", "https:", 1) } else { plain }
+        });
+        let tls = tls.filter(|_| !address.starts_with("http:"));
+        Ok((address, tls))
     }
 }
 

@@ -20,7 +20,11 @@ fn ask<T>(
     target: &args::Target,
     asked: impl AsyncFnOnce(&AdminClient) -> Result<T, AdminError>,
 ) -> Result<T, Failure> {
-    let mut admin = AdminClient::new(&target.address()).map_err(|error| failed(&error))?;
+    let (address, tls) = target.address()?;
+    let mut admin = AdminClient::new(&address).map_err(|error| failed(&error))?;
+    if let Some(tls) = tls {
+        admin = admin.with_tls(tls);
+    }
     if let Some(token) = target.token.find()? {
         admin = admin.with_token(&token).map_err(|error| failed(&error))?;
     }
@@ -30,7 +34,9 @@ fn ask<T>(
 /// What the broker calls a wrong request was typed wrong.
 fn failed(error: &AdminError) -> Failure {
     match error {
-        AdminError::Address(_) | AdminError::Token => Failure::Usage(causes(error)),
+        AdminError::Address(_) | AdminError::NoCa(_) | AdminError::Token => {
+            Failure::Usage(causes(error))
+        }
         AdminError::Problem(problem) if problem.kind() == "invalid-request" => {
             Failure::Usage(causes(error))
         }

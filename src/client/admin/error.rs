@@ -10,7 +10,9 @@ use serde::Deserialize;
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The text is no address.
-    #[error("{0:?} is no address of an admin listener; it must be http://HOST:PORT or HOST:PORT")]
+    #[error(
+        "{0:?} is no address of an admin listener; it must be http://HOST:PORT, https://HOST:PORT or HOST:PORT"
+    )]
     Address(String),
     /// The token has bytes that HTTP does not carry.
     #[error("the token cannot be sent over HTTP: it has bytes that a header may not have")]
@@ -23,6 +25,21 @@ pub enum AdminError {
         /// What the system says.
         source: io::Error,
     },
+    /// There is no TLS connection.
+    #[cfg(feature = "tls")]
+    #[error("cannot connect to {address} with TLS: {problem}")]
+    Tls {
+        /// Address that was tried.
+        address: String,
+        /// Why.
+        problem: crate::client::TlsProblem,
+    },
+    /// The address begins with `https:`, and nothing says whose certificates are accepted.
+    #[cfg(feature = "tls")]
+    #[error(
+        "{0} needs the CA that signed the certificate there (--tls-ca FILE, or $HERMITMQ_TLS_CA)"
+    )]
+    NoCa(String),
     /// The connection broke, or what answers does not speak HTTP. The broker may have done what was asked.
     #[error("no answer from {address}: {cause}")]
     Broken {

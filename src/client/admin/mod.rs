@@ -42,7 +42,7 @@ pub use topics::{
 };
 
 use crate::protocol::v1_1::Token;
-use transport::{Address, Answer};
+use transport::{Address, Answer, Target};
 
 /// Time for a whole request by default: connection, request and answer.
 pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(70);
@@ -50,16 +50,21 @@ pub const ADMIN_TIMEOUT: Duration = Duration::from_secs(70);
 /// Where a broker's admin listener is. Costs nothing until it is asked: each request has a connection of its own.
 #[derive(Debug, Clone)]
 pub struct AdminClient {
-    address: Address,
+    target: Target,
     timeout: Duration,
     authorization: Option<HeaderValue>,
 }
 
 impl AdminClient {
-    /// A client of the listener at `http://HOST:PORT` or `HOST:PORT`.
+    /// A client of the listener at `http://HOST:PORT` or `HOST:PORT`; with the feature `tls` and [`with_tls`](Self::with_tls) at
+    /// `https://HOST:PORT`, too.
     pub fn new(address: &str) -> Result<Self, AdminError> {
-        let address = Address::parse(address)?;
-        Ok(Self { address, timeout: ADMIN_TIMEOUT, authorization: None })
+        let target = Target {
+            address: Address::parse(address)?,
+            #[cfg(feature = "tls")]
+            tls: None,
+        };
+        Ok(Self { target, timeout: ADMIN_TIMEOUT, authorization: None })
     }
 
     /// Shows this token with each request. It goes over the network as it is, unless that is encrypted.
@@ -69,6 +74,14 @@ impl AdminClient {
         // Debug output hides it.
         value.set_sensitive(true);
         Ok(Self { authorization: Some(value), ..self })
+    }
+
+    /// Connects with TLS.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn with_tls(self, tls: super::TlsOptions) -> Self {
+        let address = self.target.address.secured();
+        Self { target: Target { address, tls: Some(tls) }, ..self }
     }
 
     /// Gives each request so much time.
@@ -88,7 +101,7 @@ impl AdminClient {
         body: &impl Serialize,
     ) -> Result<Answer, AdminError> {
         let body = serde_json::to_vec(body).map_err(|error| AdminError::Broken {
-            address: self.address.to_string(),
+            address: self.target.address.to_string(),
             cause: format!("the request is no JSON: {error}"),
         })?;
         self.ask(method, path, Some(body)).await
@@ -100,12 +113,13 @@ impl AdminClient {
         path: &str,
         body: Option<Vec<u8>>,
     ) -> Result<Answer, AdminError> {
-        let asked = transport::ask(&self.address, self.authorization.as_ref(), method, path, body);
+        let asked = transport::ask(&self.target, self.authorization.as_ref(), method, path, body);
         match tokio::time::timeout(self.timeout, asked).await {
             Ok(answer) => answer,
-            Err(_) => {
-                Err(AdminError::Timeout { address: self.address.to_string(), after: self.timeout })
-            }
+            Err(_) => Err(AdminError::Timeout {
+                address: self.target.address.to_string(),
+                after: self.timeout,
+            }),
         }
     }
 }

@@ -12,31 +12,42 @@ use serde::de::DeserializeOwned;
 use tokio::net::TcpStream;
 
 use super::error::{AdminError, ProblemDetails};
+use crate::client::stream::Stream;
 
 /// Largest answer that is taken, in bytes.
 const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// Host and port.
+/// Host and port, and whether TLS is spoken there.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Address(String);
+pub(super) struct Address {
+    host: String,
+    tls: bool,
+}
 
 impl Address {
     pub(super) fn parse(text: &str) -> Result<Self, AdminError> {
         let wrong = || AdminError::Address(text.to_owned());
-        let rest = text.strip_prefix("http://").unwrap_or(text);
+        let secured = if cfg!(feature = "tls") { text.strip_prefix("https://") } else { None };
+        let rest = secured.or_else(|| text.strip_prefix("http://")).unwrap_or(text);
         let rest = rest.strip_suffix('/').unwrap_or(rest);
         let (host, port) = rest.rsplit_once(':').ok_or_else(wrong)?;
         let wrong_host = host.is_empty() || host.contains(['/', '@', '?', '#', ' ']);
         if wrong_host || port.parse::<u16>().is_err() {
             return Err(wrong());
         }
-        Ok(Self(rest.to_owned()))
+        Ok(Self { host: rest.to_owned(), tls: secured.is_some() })
+    }
+
+    /// The same with TLS.
+    #[cfg(feature = "tls")]
+    pub(super) fn secured(self) -> Self {
+        Self { tls: true, ..self }
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.0)
+        write!(f, "{}://{}", if self.tls { "https" } else { "http" }, self.host)
     }
 }
 
@@ -70,49 +81,94 @@ impl Answer {
     }
 }
 
+/// Where to ask.
+#[derive(Debug, Clone)]
+pub(super) struct Target {
+    pub(super) address: Address,
+    #[cfg(feature = "tls")]
+    pub(super) tls: Option<crate::client::TlsOptions>,
+}
+
+impl Target {
+    async fn dial(&self) -> Result<Stream, AdminError> {
+        let address = &self.address;
+        let connect = |source| AdminError::Connect { address: address.to_string(), source };
+        let socket = TcpStream::connect(&address.host).await.map_err(connect)?;
+        // A request is one write: there is nothing to gather.
+        let _ = socket.set_nodelay(true);
+        #[cfg(feature = "tls")]
+        if address.tls {
+            use crate::client::tls::Unsecured;
+            let Some(tls) = &self.tls else { return Err(AdminError::NoCa(address.to_string())) };
+            return match tls.secure(socket, &address.host).await {
+                Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
+                Err(Unsecured::Problem(problem)) => {
+                    Err(AdminError::Tls { address: address.to_string(), problem })
+                }
+                Err(Unsecured::Io(source)) => Err(connect(source)),
+            };
+        }
+        Ok(Stream::Plain(socket))
+    }
+}
+
+/// What TLS has to do with an error of HTTP, else that the connection broke.
+fn broken(address: &Address, error: &(dyn std::error::Error + 'static)) -> AdminError {
+    #[cfg(feature = "tls")]
+    if address.tls {
+        let mut cause = Some(error);
+        while let Some(error) = cause {
+            let io = error.downcast_ref::<std::io::Error>();
+            if let Some(problem) = io.and_then(crate::client::tls::problem_of) {
+                return AdminError::Tls { address: address.to_string(), problem };
+            }
+            cause = error.source();
+        }
+    }
+    AdminError::Broken { address: address.to_string(), cause: error.to_string() }
+}
+
 /// Sends a request and takes the whole answer.
 pub(super) async fn ask(
-    address: &Address,
+    target: &Target,
     authorization: Option<&HeaderValue>,
     method: &str,
     path: &str,
     body: Option<Vec<u8>>,
 ) -> Result<Answer, AdminError> {
-    let broken = |cause: &dyn fmt::Display| AdminError::Broken {
-        address: address.to_string(),
-        cause: cause.to_string(),
-    };
-    let connect = |source| AdminError::Connect { address: address.to_string(), source };
-    let stream = TcpStream::connect(&address.0).await.map_err(connect)?;
-    // A request is one write: there is nothing to gather.
-    let _ = stream.set_nodelay(true);
+    let address = &target.address;
+    let stream = target.dial().await?;
     let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(&error))?;
+        http1::handshake(TokioIo::new(stream)).await.map_err(|error| broken(address, &error))?;
     let mut request = Request::builder()
         .method(method)
         .uri(path)
-        .header(HOST, &address.0)
+        .header(HOST, &address.host)
         .header(ACCEPT, "application/json")
         .header(CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(body.unwrap_or_default())))
-        .map_err(|error| broken(&error))?;
+        .map_err(|error| broken(address, &error))?;
     if let Some(value) = authorization {
         request.headers_mut().insert(AUTHORIZATION, value.clone());
     }
     let exchange = async {
-        let response = sender.send_request(request).await.map_err(|error| broken(&error))?;
+        let response =
+            sender.send_request(request).await.map_err(|error| broken(address, &error))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
-        let body = body.map_err(|error| broken(&error))?.to_bytes();
+        let body = body.map_err(|error| broken(address, &*error))?.to_bytes();
         Ok(Answer { status, body })
     };
     tokio::select! {
         answer = exchange => answer,
         // Only if it ends before the answer is whole.
-        ended = async { connection.await.err() } => {
-            let cause = ended.map_or_else(|| "the connection was closed".to_owned(), |e| e.to_string());
-            Err(broken(&cause))
-        }
+        ended = async { connection.await.err() } => Err(match ended {
+            Some(error) => broken(address, &error),
+            None => {
+                let cause = "the connection was closed".to_owned();
+                AdminError::Broken { address: address.to_string(), cause }
+            }
+        }),
     }
 }
 
@@ -127,11 +183,12 @@ mod tests {
             ("http://127.0.0.1:9093", "http://127.0.0.1:9093"),
             ("localhost:1/", "http://localhost:1"),
             ("[::1]:80", "http://[::1]:80"),
+            #[cfg(feature = "tls")]
+            ("https://x:1", "https://x:1"),
         ] {
             assert_eq!(parse(text).as_deref(), Some(address));
         }
-        for wrong in ["", "x", ":1", "http://x", "https://x:1", "http://x:1/y", "u@x:1", "x:99999"]
-        {
+        for wrong in ["", "x", ":1", "http://x", "ftp://x:1", "http://x:1/y", "u@x:1", "x:99999"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

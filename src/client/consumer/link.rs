@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::error::ConsumeError;
 use super::options::ConsumerOptions;
 use crate::client::connect::{self, ConnectError, Hello, Place, Protocol, Wish};
 use crate::client::retry::Backoff;
+use crate::client::stream::Stream;
 use crate::model::{GroupName, Offset};
 use crate::protocol::Status;
 use crate::protocol::v1_1::{Start, write_commit};
@@ -39,7 +39,7 @@ pub(super) struct Link {
     place: Place,
     group: Option<GroupName>,
     options: ConsumerOptions,
-    stream: Option<TcpStream>,
+    stream: Option<Stream>,
     backoff: Backoff,
     /// When the connection broke, if no byte has come since.
     failing_since: Option<Instant>,
@@ -89,8 +89,8 @@ impl Link {
         let until_end = self.options.until_end;
         let wish = Wish { group: self.group.clone(), start, heartbeat_ms, until_end };
         let hello = Hello::consume(&self.place, wish, &self.options.connect)?;
-        let timeout = self.options.connect.timeout;
-        let (stream, first) = connect::open(&self.place.addr, &hello, timeout).await?;
+        let options = &self.options.connect;
+        let (stream, first) = connect::open(&self.place.addr, &hello, options).await?;
         self.stream = Some(stream);
         self.connected_at = Instant::now();
         Ok(first)
@@ -142,7 +142,7 @@ impl Link {
         let Some(mut stream) = self.stream.take() else { return false };
         let mut bytes = Vec::new();
         write_commit(offset, &mut bytes);
-        let sent = stream.write_all(&bytes).await.is_ok();
+        let sent = stream.write_all(&bytes).await.is_ok() && stream.flush().await.is_ok();
         if sent {
             self.stream = Some(stream);
         } else {

@@ -15,7 +15,7 @@ pub use options::ConsumerOptions;
 use super::commit::{CommitError, Committer};
 use super::connect::{ConnectError, ConnectOptions, Place, Protocol};
 use super::message::Message;
-use super::stream::Messages;
+use super::messages::Messages;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::Status;
 use crate::protocol::v1_1::{ControlFrame, Start};

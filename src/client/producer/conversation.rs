@@ -3,7 +3,6 @@
 use std::io;
 use std::sync::Arc;
 
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
 
 use super::driver::{Driver, HANDSHAKE_GRACE};
@@ -11,6 +10,7 @@ use super::queue::Cause;
 use super::window::Window;
 use crate::client::Protocol;
 use crate::client::connect::Refused;
+use crate::client::stream::Stream;
 use crate::protocol::v1_1::{Answer, AnswerTo, Parsed};
 use crate::protocol::{ACK_LEN, Ack, Status};
 
@@ -42,7 +42,7 @@ struct Plan {
 }
 
 pub(super) struct Conversation {
-    stream: TcpStream,
+    stream: Stream,
     /// Frames encoded and not yet written, from `written` on.
     out: Vec<u8>,
     written: usize,
@@ -62,7 +62,7 @@ pub(super) struct Conversation {
 }
 
 impl Conversation {
-    pub(super) fn new(stream: TcpStream, careful: bool) -> Self {
+    pub(super) fn new(stream: Stream, careful: bool) -> Self {
         let now = Instant::now();
         Self {
             stream,
@@ -118,6 +118,7 @@ impl Conversation {
     }
 
     fn write(&mut self, driver: &mut Driver, now: Instant) -> io::Result<bool> {
+        self.stream.try_flush()?;
         if self.written == self.out.len() {
             self.refill(driver, now);
         }
@@ -219,12 +220,11 @@ impl Conversation {
         }
     }
 
-    async fn wait(&self, window: &Window, plan: Plan) -> io::Result<()> {
+    async fn wait(&mut self, window: &Window, plan: Plan) -> io::Result<()> {
         let deadline = plan.deadline;
         tokio::select! {
             biased;
-            ready = self.stream.readable() => ready,
-            ready = self.stream.writable(), if plan.writing => ready,
+            ready = self.stream.ready(plan.writing) => ready,
             () = window.news(plan.wake_at) => Ok(()),
             () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => Ok(()),
         }

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::conversation::{Conversation, End};
@@ -12,6 +11,7 @@ use super::queue::{Cause, SendQueue};
 use super::window::{Orders, Pending, Window};
 use crate::client::connect::{self, ConnectError, Hello, Place};
 use crate::client::retry::Backoff;
+use crate::client::stream::Stream;
 
 /// What the task keeps from one connection to the next.
 pub(super) struct Driver {
@@ -56,7 +56,7 @@ impl Driver {
     }
 
     /// Runs until the producer is closed and everything handed over is acked or failed.
-    pub(super) async fn run(mut self, stream: TcpStream) {
+    pub(super) async fn run(mut self, stream: Stream) {
         let mut connected: Result<_, ConnectError> = Ok(stream);
         loop {
             let end = match connected {
@@ -80,9 +80,9 @@ impl Driver {
         }
     }
 
-    async fn connect(&mut self) -> Result<TcpStream, ConnectError> {
-        let timeout = self.options.connect.timeout;
-        connect::open(&self.place.addr, &self.hello, timeout).await.map(|(stream, _)| stream)
+    async fn connect(&mut self) -> Result<Stream, ConnectError> {
+        let options = &self.options.connect;
+        connect::open(&self.place.addr, &self.hello, options).await.map(|(stream, _)| stream)
     }
 
     fn on_lost(&mut self, cause: &Cause) {

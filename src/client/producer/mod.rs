@@ -63,7 +63,7 @@ impl Producer {
     ) -> Result<Self, ConnectError> {
         let place = Place { addr: addr.into(), topic, partition };
         let hello = Hello::produce(&place, options.durability, &options.connect)?;
-        let (stream, _) = connect::open(&place.addr, &hello, options.connect.timeout).await?;
+        let (stream, _) = connect::open(&place.addr, &hello, &options.connect).await?;
         let max_records =
             options.max_in_flight_frames.saturating_mul(options.packing.max_records() as usize);
         let window = Arc::new(Window::new(options.max_in_flight_bytes, max_records));

@@ -24,7 +24,7 @@ impl Session {
     pub(super) fn drive_committer(&mut self, cx: &mut Context) -> Verdict {
         let deleted = self.partition().is_some_and(|partition| partition.is_deleted());
         let verdict = self.drive_input(cx);
-        if verdict == Verdict::Keep && deleted && self.out.is_empty() && self.closing.is_none() {
+        if verdict == Verdict::Keep && deleted && !self.is_sending() && self.closing.is_none() {
             self.refuse(status::of_deleted());
             return Verdict::Again;
         }

@@ -14,6 +14,7 @@ use crate::broker::{Broker, Wake};
 use crate::metrics::Metrics;
 use crate::net::budget::Budget;
 use crate::record::FrameLimits;
+use crate::tls::Tls;
 
 /// Bytes of what nobody wants that are read at once.
 pub(super) const SCRATCH: usize = 16 * 1024;
@@ -49,6 +50,10 @@ pub(super) struct Context {
     pub(super) appended_at: Option<Instant>,
     /// What is read and dropped goes here.
     pub(super) scratch: Vec<u8>,
+    /// What is read of the log to be encrypted; empty without TLS.
+    pub(super) plaintext: Vec<u8>,
+    /// What connections with TLS are accepted with.
+    pub(super) tls: Option<Arc<Tls>>,
     /// Sessions that hold memory for a large frame, when to look at them again, and their progress so far.
     pub(super) stalls: VecDeque<(Instant, Key, u64)>,
     /// Sessions that end once their answers are out, and when they end all the same.

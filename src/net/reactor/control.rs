@@ -47,7 +47,7 @@ impl Session {
             self.schedule_beat(due, cx);
             return Ok(());
         }
-        let idle = self.closing.is_none() && self.out.is_empty() && self.writable;
+        let idle = self.closing.is_none() && !self.is_sending() && self.writable;
         let tail = cursor.tail_offset().filter(|_| idle);
         self.schedule_beat(cx.now + every, cx);
         match tail {
@@ -91,7 +91,7 @@ impl Session {
             Role::Consumer { cursor, .. } if self.connection.speaks_1_1() => cursor.tail_offset(),
             _ => None,
         };
-        let Some(offset) = tail.filter(|_| self.closing.is_none() && self.out.is_empty()) else {
+        let Some(offset) = tail.filter(|_| self.closing.is_none() && !self.is_sending()) else {
             return;
         };
         // Its last commits, and nothing left unread that would take the frame back.

@@ -17,6 +17,7 @@ mod review;
 mod roster;
 mod send;
 mod session;
+mod transport;
 mod waiting;
 mod worker;
 
@@ -33,9 +34,10 @@ use slab::Slab;
 use self::context::Context;
 use self::inbox::{Key, Mail, Message};
 use self::session::{Ending, LINGER_TIME, Role, Session, Verdict};
+use self::transport::Transport;
 use super::connection::Connection;
 use super::sys;
-use crate::metrics::CloseReason;
+use crate::metrics::{CloseReason, TlsFailure};
 
 pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
 pub use self::pulse::Pulse;
@@ -254,6 +256,8 @@ impl Reactor {
             tracing::debug!(%peer, %error, "socket options not set");
         }
         self.cx.metrics.connections.inc();
+        let tls = self.cx.tls.as_ref().map(|tls| (tls.mode(), tls.config()));
+        let stream = Transport::new(stream, tls);
         let session = Session::new(stream, peer, Connection::new(self.cx.limits));
         self.insert(session);
     }
@@ -271,7 +275,8 @@ impl Reactor {
         let token = Token(usize::try_from(key.0).unwrap_or(usize::MAX));
         let interest = Interest::READABLE | Interest::WRITABLE;
         let in_handshake = session.connection.in_handshake();
-        let registered = self.poll.registry().register(&mut session.stream, token, interest);
+        let registered =
+            self.poll.registry().register(session.stream.socket_mut(), token, interest);
         entry.insert(session);
         if let Err(error) = registered {
             tracing::warn!(%error, "connection not registered");
@@ -356,6 +361,8 @@ impl Reactor {
         }
         let mut session = self.sessions.remove(key.slot());
         session.leave(&mut self.cx);
+        session.stream.say_end();
+        self.count_tls_failure(&session, reason);
         self.cx.metrics.ended(session.role.counted());
         let peer = session.peer;
         let _in_span = session.span.enter();
@@ -379,9 +386,22 @@ impl Reactor {
         }
     }
 
+    /// Counts a TLS handshake that came to nothing.
+    fn count_tls_failure(&self, session: &Session, reason: Option<CloseReason>) {
+        let failure = session.stream.failure().map(|failure| failure.kind);
+        let kind = match (failure, reason) {
+            (Some(TlsFailure::Plaintext), _) => TlsFailure::Plaintext,
+            _ if !session.stream.in_handshake() => return,
+            (Some(kind), _) => kind,
+            (None, Some(CloseReason::HandshakeTimeout)) => TlsFailure::Timeout,
+            (None, _) => TlsFailure::Disconnected,
+        };
+        self.cx.metrics.tls_handshake_failures.inc(kind);
+    }
+
     fn hand_over(&mut self, key: Key, reactor: usize) {
         let mut session = self.sessions.remove(key.slot());
-        let deregistered = self.poll.registry().deregister(&mut session.stream);
+        let deregistered = self.poll.registry().deregister(session.stream.socket_mut());
         match (deregistered, self.inboxes.get(reactor)) {
             (Ok(()), Some(inbox)) => inbox.send(Message::Moved(Box::new(session))),
             _ => self.cx.metrics.ended(session.role.counted()),
@@ -435,7 +455,7 @@ impl Reactor {
                     self.cx.lingers.push_back((now + LINGER_TIME, key));
                 }
                 None if deleted => self.close(key, Some(CloseReason::TopicDeleted)),
-                Some(Ending(reason)) if session.draining || !session.out.is_empty() => {
+                Some(Ending(reason)) if session.draining || session.is_sending() => {
                     self.close(key, reason);
                 }
                 // It has taken what it was sent. The rest waits for the disk.
@@ -473,7 +493,7 @@ impl Reactor {
     fn finish(&mut self, key: Key) {
         for _ in 0..FINISH_TURNS {
             let Some(session) = self.session(key) else { return };
-            let waits = !session.out.is_empty() || session.held;
+            let waits = session.is_sending() || session.held;
             if waits || !matches!(session.role, Role::Producer(_)) {
                 break;
             }

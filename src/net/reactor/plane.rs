@@ -25,6 +25,7 @@ use crate::model::limits;
 use crate::net::budget::Budget;
 use crate::net::{Options, SecurityOptions};
 use crate::record::FrameLimits;
+use crate::tls::Tls;
 
 /// Connections waiting to be accepted, at most.
 const BACKLOG: i32 = 1024;
@@ -109,11 +110,12 @@ pub struct StopReport {
 }
 
 impl DataPlane {
-    /// Starts the threads. When this returns, connections are accepted.
+    /// Starts the threads. When this returns, connections are accepted, with `tls` if there is one and its mode says so.
     pub fn start(
         listener: Listener,
         options: &Options,
         security: &SecurityOptions,
+        tls: Option<&Arc<Tls>>,
         broker: &Arc<Broker>,
         access: &Arc<Access>,
     ) -> Result<Self, ListenError> {
@@ -163,6 +165,8 @@ impl DataPlane {
                     now: Instant::now(),
                     appended_at: None,
                     scratch: vec![0; SCRATCH],
+                    plaintext: Vec::new(),
+                    tls: tls.cloned(),
                     stalls: std::collections::VecDeque::new(),
                     lingers: std::collections::VecDeque::new(),
                     heartbeats: std::collections::BTreeSet::new(),

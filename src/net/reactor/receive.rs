@@ -1,14 +1,13 @@
 //! Reading from a socket: handshakes, and producers' frames in runs.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-use mio::net::TcpStream;
 
 use super::context::Context;
 use super::gather::{Counts, Outcome};
 use super::session::{Ending, Role, Session, Verdict};
+use super::transport::{Read, Transport};
 use super::waiting::WAITING_MAX;
 use super::worker::{Job, Work};
 use crate::net::admit::admit_now;
@@ -49,7 +48,8 @@ pub(super) struct Large {
 
 /// What one read brought.
 enum Got {
-    Bytes(usize),
+    /// So many, and whether there may be more.
+    Bytes(usize, bool),
     Nothing,
     End,
     Failed,
@@ -60,7 +60,7 @@ impl Session {
     pub(super) fn drive_input(&mut self, cx: &mut Context) -> Verdict {
         let goes_on = |session: &Self| {
             let waits = session.awaits_memory || session.held || session.is_opening();
-            let waits = waits || !session.out.is_empty();
+            let waits = waits || session.is_sending();
             !waits && session.closing.is_none() && (session.pending_new || session.readable)
         };
         for _ in 0..READS_PER_TURN {
@@ -81,7 +81,7 @@ impl Session {
                 return verdict;
             }
         }
-        let ends = self.closing.is_some() && self.out.is_empty();
+        let ends = self.closing.is_some() && !self.is_sending();
         if ends || goes_on(self) { Verdict::Again } else { Verdict::Keep }
     }
 
@@ -142,11 +142,11 @@ impl Session {
             let len = room.len().min(have + READ_CONTENDED);
             room = &mut room[..len];
         }
-        match read_some(&self.stream, &mut room[have..]) {
-            Got::Bytes(read) => {
-                // A short read means that the socket is empty: one system call saved. Unless the peer's end is
-                // behind it, which is told once, and may have been told already.
-                self.readable = have + read == room.len() || self.hung_up;
+        match read_some(&mut self.stream, &mut room[have..]) {
+            Got::Bytes(read, more) => {
+                // A socket that is empty saves one system call. Unless the peer's end is behind it, which is told once,
+                // and may have been told already.
+                self.readable = more || self.hung_up;
                 room[..have].copy_from_slice(&self.pending);
                 self.pending.clear();
                 self.process(have + read, cx)
@@ -156,7 +156,7 @@ impl Session {
                 None
             }
             Got::End => self.end(have),
-            Got::Failed => Some(Verdict::Close(None)),
+            Got::Failed => Some(self.broken()),
         }
     }
 
@@ -164,20 +164,20 @@ impl Session {
         let large = self.large.as_mut()?;
         let have = large.buf.len();
         large.buf.resize(large.total.min(have + LARGE_STEP), 0);
-        let got = read_some(&self.stream, &mut large.buf[have..]);
-        let read = if let Got::Bytes(read) = got { read } else { 0 };
-        self.readable = have + read == large.buf.len() || self.hung_up;
+        let got = read_some(&mut self.stream, &mut large.buf[have..]);
+        let (read, more) = if let Got::Bytes(read, more) = got { (read, more) } else { (0, false) };
+        self.readable = more || self.hung_up;
         large.buf.truncate(have + read);
         self.progress += read as u64;
         match got {
-            Got::Bytes(_) if large.buf.len() < large.total => None,
-            Got::Bytes(_) => self.append_large(cx),
+            Got::Bytes(..) if large.buf.len() < large.total => None,
+            Got::Bytes(..) => self.append_large(cx),
             Got::Nothing => {
                 self.readable = false;
                 None
             }
             Got::End => self.end(have),
-            Got::Failed => Some(Verdict::Close(None)),
+            Got::Failed => Some(self.broken()),
         }
     }
 
@@ -289,7 +289,11 @@ impl Session {
             self.refuse(status::of_stopping());
             return Some(Verdict::Again);
         }
-        self.span = asked.span(self.peer);
+        self.certificate = self.stream.certificate();
+        if self.stream.is_tls() {
+            cx.metrics.tls_connections.inc();
+        }
+        self.span = asked.span(self.peer, self.certificate.as_deref());
         if let Asked::V1_1(handshake) = &asked
             && (handshake.client.name.is_some() || handshake.client.software.is_some())
         {
@@ -321,15 +325,11 @@ impl Session {
     }
 }
 
-fn read_some(mut stream: &TcpStream, buf: &mut [u8]) -> Got {
-    debug_assert!(!buf.is_empty(), "an empty read would look like the end");
-    loop {
-        return match stream.read(buf) {
-            Ok(0) => Got::End,
-            Ok(read) => Got::Bytes(read),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Got::Nothing,
-            Err(_) => Got::Failed,
-        };
+fn read_some(stream: &mut Transport, buf: &mut [u8]) -> Got {
+    match stream.read(buf) {
+        Ok(Read { len: 0, .. }) => Got::End,
+        Ok(Read { len, more }) => Got::Bytes(len, more),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Got::Nothing,
+        Err(_) => Got::Failed,
     }
 }

@@ -66,6 +66,10 @@ pub struct ConnectionInfo {
     pub client_name: Option<String>,
     /// Its software and version, in protocol 1.1.
     pub client_software: Option<String>,
+    /// Whether it is encrypted.
+    pub tls: bool,
+    /// Whom the certificate names that it has shown.
+    pub certificate: Option<Arc<str>>,
 }
 
 /// The connections of a data plane.
@@ -160,6 +164,8 @@ impl Session {
             principal: self.admitted.as_ref().map(|it| it.identity.principal.to_string()),
             client_name: client.and_then(|client| client.name.clone()),
             client_software: client.and_then(|client| client.software.clone()),
+            tls: self.stream.is_tls(),
+            certificate: self.certificate.clone(),
         }
     }
 }

@@ -1,16 +1,16 @@
 //! Sending to a consumer: slices of segment files, across records, until the socket or the log is done.
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::context::Context;
 use super::session::{Ending, Role, Session, Verdict};
+use super::transport::Read;
 use super::worker::{Job, Work};
 use crate::broker::{Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
-use crate::net::sys::send_file;
 use crate::protocol::Status;
 use crate::protocol::v1_1::{COMMIT_LEN, ControlFrame};
 use crate::storage::file_slice::FileSlice;
@@ -96,7 +96,7 @@ impl Session {
         !matches!(partition.fetch(cursor, 1), Fetch::Tail)
     }
 
-    fn send(&mut self, cx: &Context) -> Sent {
+    fn send(&mut self, cx: &mut Context) -> Sent {
         let mut left = bytes_per_turn(cx);
         while left > 0 {
             let Role::Consumer { partition, cursor, reading, .. } = &mut self.role else {
@@ -149,7 +149,7 @@ impl Session {
                 self.warm = slice.len();
                 continue;
             }
-            match send_file(&self.stream, &slice) {
+            match self.stream.send_slice(&slice, &mut cx.plaintext) {
                 Ok(sent) => {
                     let sent = sent as u64;
                     cursor.advance(sent);
@@ -217,23 +217,22 @@ impl Session {
             // The start of a commit, at most.
             let have = self.pending.len();
             cx.scratch[..have].copy_from_slice(&self.pending);
-            match (&self.stream).read(&mut cx.scratch[have..]) {
-                Ok(0) => {
+            match self.stream.read(&mut cx.scratch[have..]) {
+                Ok(Read { len: 0, .. }) => {
                     self.ended = true;
                     self.readable = false;
                 }
-                Ok(read) if commits => {
-                    if have + read >= COMMIT_LEN
+                Ok(Read { len, .. }) if commits => {
+                    if have + len >= COMMIT_LEN
                         && let Some(verdict) = self.refuse_commit(cx)
                     {
                         return Err(verdict);
                     }
-                    self.take_commits(&cx.scratch[..have + read], &cx.broker);
+                    self.take_commits(&cx.scratch[..have + len], &cx.broker);
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => return Err(Verdict::Close(None)),
+                Err(_) => return Err(self.broken()),
             }
         }
         Ok(())

@@ -1,20 +1,20 @@
 //! One connection on a reactor: its socket, its protocol state, and what it is about.
 
-use std::io::{self, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mio::net::TcpStream;
 use tracing::Span;
 
 use super::context::Context;
 use super::gather::Outcome;
 use super::inbox::Key;
 use super::receive::Large;
+use super::transport::Transport;
 use super::waiting::{Spares, WaitingAcks};
 use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
-use crate::metrics::{CloseReason, ConnectionRole};
+use crate::metrics::{CloseReason, ConnectionRole, TlsFailure};
 use crate::net::admit::{Admitted, Visitor};
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{self, Reading, Target};
@@ -71,8 +71,10 @@ pub(super) struct Ending(pub(super) Option<CloseReason>);
 #[derive(Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts about a socket, not states")]
 pub(super) struct Session {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Transport,
     pub(super) peer: SocketAddr,
+    /// Whom the certificate names that the peer has shown.
+    pub(super) certificate: Option<Arc<str>>,
     /// When it was accepted.
     pub(super) begun: Instant,
     /// Who it is, once it was let in.
@@ -139,10 +141,11 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn new(stream: TcpStream, peer: SocketAddr, connection: Connection) -> Self {
+    pub(super) fn new(stream: Transport, peer: SocketAddr, connection: Connection) -> Self {
         Self {
             stream,
             peer,
+            certificate: None,
             begun: Instant::now(),
             admitted: None,
             client: None,
@@ -181,8 +184,7 @@ impl Session {
 
     /// What is known of the peer beside its handshake.
     pub(super) fn visitor(&self) -> Visitor {
-        // The one place that names the client certificate: there is none without TLS.
-        Visitor { address: self.peer.ip(), certificate: None }
+        Visitor { address: self.peer.ip(), certificate: self.certificate.clone() }
     }
 
     pub(super) fn waiter(&self) -> WaiterId {
@@ -245,12 +247,21 @@ impl Session {
         if let Err(verdict) = self.answer(&farewell) {
             return verdict;
         }
-        if !self.out.is_empty() {
+        if self.is_sending() {
             self.linger(cx);
             return Verdict::Keep;
         }
-        if self.ended || cx.stopping || self.stream.shutdown(Shutdown::Write).is_err() {
+        if self.ended || cx.stopping {
             return Verdict::Close(reason);
+        }
+        match self.stream.finish() {
+            Ok(true) => {}
+            Ok(false) => {
+                self.writable = false;
+                self.linger(cx);
+                return Verdict::Keep;
+            }
+            Err(_) => return Verdict::Close(reason),
         }
         self.draining = true;
         // Of a frame that comes too late: others may need the memory.
@@ -355,7 +366,22 @@ impl Session {
 
     /// Whether all answers are out.
     pub(super) fn owes_nothing(&self) -> bool {
-        self.out.is_empty() && self.waiting.is_empty()
+        !self.is_sending() && self.waiting.is_empty()
+    }
+
+    /// Whether the socket has yet to take something that is under way.
+    pub(super) fn is_sending(&self) -> bool {
+        !self.out.is_empty() || self.stream.wants_write()
+    }
+
+    /// The socket failed, or what the peer sent on it is not TLS as it must be.
+    pub(super) fn broken(&mut self) -> Verdict {
+        let Some(failure) = self.stream.failure() else { return Verdict::Close(None) };
+        self.detail = failure.text;
+        Verdict::Close(Some(match failure.kind {
+            TlsFailure::Plaintext => CloseReason::TlsRequired,
+            _ => CloseReason::Tls,
+        }))
     }
 
     /// Answers frames: now if that is due and no earlier ack waits, else once the disk has them.
@@ -442,10 +468,10 @@ impl Session {
             self.out.extend_from_slice(bytes);
             return Ok(());
         }
-        let Ok(sent) = write_some(&self.stream, bytes) else {
+        let Ok(sent) = write_some(&mut self.stream, bytes) else {
             return Err(Verdict::Close(None));
         };
-        if sent < bytes.len() {
+        if sent < bytes.len() || self.stream.wants_write() {
             self.writable = false;
             self.out.extend_from_slice(&bytes[sent..]);
         }
@@ -454,13 +480,24 @@ impl Session {
 
     /// Sends what was kept of the answers. `Err(Keep)` while some is left.
     fn send_answers(&mut self) -> Result<(), Verdict> {
-        if self.out.is_empty() {
+        if !self.is_sending() {
             return Ok(());
+        }
+        if self.writable {
+            match self.stream.flush() {
+                Ok(flushed) => self.writable = flushed,
+                Err(_) => return Err(Verdict::Close(None)),
+            }
+        }
+        if self.out.is_empty() {
+            // What is encrypted of the log does not keep a consumer from being heard.
+            let heard = matches!(self.role, Role::Consumer { .. }) && self.closing.is_none();
+            return if self.writable || heard { Ok(()) } else { Err(Verdict::Keep) };
         }
         if !self.writable {
             return Err(Verdict::Keep);
         }
-        let Ok(sent) = write_some(&self.stream, &self.out[self.out_at..]) else {
+        let Ok(sent) = write_some(&mut self.stream, &self.out[self.out_at..]) else {
             return Err(Verdict::Close(None));
         };
         self.out_at += sent;
@@ -471,6 +508,10 @@ impl Session {
         // Given back: a client that was slow once does not hold memory for ever.
         self.out = Vec::new();
         self.out_at = 0;
+        if self.stream.wants_write() {
+            self.writable = false;
+            return Err(Verdict::Keep);
+        }
         Ok(())
     }
 
@@ -495,14 +536,13 @@ impl Session {
 }
 
 /// Writes until the socket takes no more; returns the bytes written.
-fn write_some(mut stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+fn write_some(stream: &mut Transport, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
         match stream.write(&bytes[sent..]) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(n) => sent += n,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
