@@ -69,8 +69,7 @@ class Machine:
 
     def __enter__(self):
         try:
-            children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
-            self.init = self.until("it has a first process", lambda: children.read_text().split())[0]
+            self.init = self.until("it has a first process", self.first_process)
             state = lambda: self.run("systemctl", "is-system-running", check=False).stdout.strip() == "running"
             self.until("it has booted", state)
         except BaseException:
@@ -88,6 +87,11 @@ class Machine:
             self.process.wait()
         self.console.close()
         shutil.rmtree(self.dir)
+
+    def first_process(self):
+        """The process that is 1 there; nspawn has others for a moment."""
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return next((pid for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "systemd\n"), None)
 
     def bring(self, path, name=None):
         """Makes a file of this machine readable there; returns its path there."""
@@ -139,7 +143,7 @@ class Machine:
     def fail(self, why):
         print(f"FAILED: {why}", file=sys.stderr)
         if self.init:
-            print(subprocess.run(["nsenter", "-t", self.init, "-a", "journalctl", "--no-pager", "-n", "50"],
+            print(subprocess.run(["nsenter", "-t", self.init, "-a", "journalctl", "--no-pager", "-n", "200"],
                                  capture_output=True, text=True).stdout, file=sys.stderr)
         sys.exit(1)
 
