@@ -48,6 +48,33 @@ fn data_dir_is_a_file() {
     names(&fails(&Start::on(&file.join("below"))), file.to_str().unwrap());
     assert_eq!(fs::read(&file).unwrap(), b"mine");
     assert_eq!(listing(dir.path()), ["file"]);
+    let line = fails(&Start::on(&file));
+    names(&line, "something else has that name");
+    assert!(!line.contains("chown"), "that would help nobody: {line}");
+}
+
+#[cfg(unix)]
+#[test]
+fn data_dir_is_something_else() {
+    let (dir, _) = scratch();
+    names(&fails(&Start::on(Path::new("/dev/null"))), "/dev/null");
+    let circle = dir.path().join("circle");
+    std::os::unix::fs::symlink(&circle, &circle).unwrap();
+    names(&fails(&Start::on(&circle)), circle.to_str().unwrap());
+    names(&fails(&Start::on(&dir.path().join("x".repeat(300)))), "name too long");
+}
+
+#[test]
+fn what_the_broker_keeps_in_it_is_something_else() {
+    for name in [".lock", "catalog.json"] {
+        let (_dir, data) = scratch();
+        fs::create_dir_all(data.join(name)).unwrap();
+        names(&fails(&Start::on(&data)), data.to_str().unwrap());
+    }
+    let (_dir, data) = scratch();
+    fs::create_dir_all(&data).unwrap();
+    fs::write(data.join("catalog.json"), "{\"topics").unwrap();
+    names(&fails(&Start::on(&data)), data.join("catalog.json").to_str().unwrap());
 }
 
 #[test]
@@ -121,16 +148,61 @@ fn configuration_is_wrong() {
     names(&with_file("type.toml", "[storage]\nmax_segment_mb = \"big\"\n"), "max_segment_mb");
     names(&with_file("value.toml", "[storage]\nmax_segment_mb = 99999999\n"), "max_segment_mb");
     with_file("syntax.toml", "[server\n");
+    with_file("cut.json", r#"{"server": "#);
+    with_file("empty.json", "");
+    names(&with_file("name.toml", "[[topic]]\nname = \"a/b\"\n"), "topic[0].name");
+    let twice = "[[topic]]\nname = \"a\"\n[[topic]]\nname = \"a\"\n";
+    names(&with_file("twice.toml", twice), "topic[1].name");
 
     let missing = dir.path().join("missing.toml");
     let line = fails(&Start::on(&data).arg("--config").arg(&missing));
     names(&line, missing.to_str().unwrap());
+
+    // What Docker makes of a file to be mounted that is not there.
+    let directory = dir.path().join("directory.toml");
+    fs::create_dir(&directory).unwrap();
+    let line = fails(&Start::on(&data).arg("--config").arg(&directory));
+    names(&line, directory.to_str().unwrap());
+    let binary = dir.path().join("binary.toml");
+    fs::write(&binary, b"\xff\xfe[server]").unwrap();
+    let line = fails(&Start::on(&data).arg("--config").arg(&binary));
+    names(&line, binary.to_str().unwrap());
 
     let line = fails(&Start::on(&data).env("HERMITMQ_SERVER__HANDSHAKE_TIMEOUT_SEC", "soon"));
     names(&line.to_lowercase(), "handshake_timeout_sec");
     let line = fails(&Start::on(&data).env("HERMITMQ_SERVER__PROT", "1"));
     names(&line.to_lowercase(), "prot");
     assert!(!data.exists(), "nothing is created with a wrong configuration");
+}
+
+#[test]
+fn addresses_that_are_none() {
+    let (_dir, data) = scratch();
+    let with = |name: &str, value: &str| fails(&Start::on(&data).env(name, value));
+    for port in ["65536", "-1", "http"] {
+        let args = ["serve", "--data-dir", data.to_str().unwrap(), "--port", port];
+        names(&only_line(&run_to_end(hermitmq(&args), Vec::new())), "server.port (set by --port)");
+        let mut command = hermitmq(&args[..3]);
+        command.env("HERMITMQ_SERVER__PORT", port);
+        names(&only_line(&run_to_end(command, Vec::new())), "HERMITMQ_SERVER__PORT");
+    }
+    names(&with("HERMITMQ_SERVER__HOST", ""), "server.host");
+    for listen in ["nonsense", "127.0.0.1", "127.0.0.1:99999"] {
+        names(&with("HERMITMQ_ADMIN__LISTEN", listen), "admin.listen");
+    }
+    names(&with("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0"), "admin.insecure");
+    assert!(!data.exists(), "nothing is created with a wrong configuration");
+}
+
+#[test]
+fn a_file_that_is_found_without_being_named_is_wrong() {
+    let (dir, data) = scratch();
+    for name in ["hermitmq.json", "hermitmq.toml"] {
+        fs::write(dir.path().join(name), "nonsense").unwrap();
+        let mut command = hermitmq(&["serve", "--port", "0", "--data-dir", data.to_str().unwrap()]);
+        command.current_dir(dir.path());
+        names(&only_line(&run_to_end(command, Vec::new())), name);
+    }
 }
 
 #[test]

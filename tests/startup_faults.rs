@@ -82,6 +82,23 @@ fn a_volume_of_another_user() {
 }
 
 #[test]
+fn a_configuration_of_another_user() {
+    if !privileged(&[]) {
+        return;
+    }
+    let (dir, data) = scratch_in_memory();
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = dir.path().join("hermitmq");
+    fs::copy(exe(), &binary).unwrap();
+    let file = dir.path().join("hermitmq.toml");
+    fs::write(&file, "").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    let mut command = as_nobody(&binary, &data);
+    command.arg("--config").arg(&file);
+    assert_names(&refused(command), &[file.to_str().unwrap(), "Permission denied"]);
+}
+
+#[test]
 fn a_volume_that_is_read_only_and_one_with_lost_and_found() {
     if !privileged(&VOLUME_TOOLS) {
         return;

@@ -20,8 +20,8 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 pub enum DataDirError {
     /// It is not a directory, or cannot be created or written.
     #[error(
-        "cannot use the data directory {}: {source}; it must be a directory that user id {uid} can write \
-         (try: chown {uid} {}), or choose another with --data-dir", path.display(), path.display()
+        "cannot use the data directory {}: {source}; it must be a directory that user id {uid} can write{}, or \
+         choose another with --data-dir", path.display(), remedy(source, *uid, path)
     )]
     Unusable {
         /// The directory.
@@ -42,6 +42,18 @@ pub enum DataDirError {
         /// Process id that the holder wrote down, or `unknown`.
         holder: String,
     },
+}
+
+/// What makes a directory usable, where that is known.
+fn remedy(error: &io::Error, uid: u32, path: &Path) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => format!(" (try: chown {uid} {})", path.display()),
+        io::ErrorKind::ReadOnlyFilesystem => " (mount it for writing)".to_owned(),
+        io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
+            " (something else has that name)".to_owned()
+        }
+        _ => String::new(),
+    }
 }
 
 /// The lock on a data directory, held until it is dropped (or the process ends, however it ends).
