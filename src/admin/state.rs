@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
+use super::live::Feed;
 use super::problem::{Kind, Problem};
 use crate::broker::{Broker, OpenProgress};
 use crate::metrics::Metrics;
@@ -125,6 +126,8 @@ pub struct State {
     settings: RwLock<Vec<Setting>>,
     running: OnceLock<Running>,
     stopping: AtomicBool,
+    /// Those who watch.
+    pub(super) feed: Feed,
     begun: Instant,
     /// When the process began, or this one was made: for people and for metrics.
     pub(super) begun_at: SystemTime,
@@ -138,6 +141,7 @@ impl State {
             about,
             running: OnceLock::new(),
             stopping: AtomicBool::new(false),
+            feed: Feed::default(),
             begun: Instant::now(),
             begun_at: SystemTime::now(),
         })
@@ -169,6 +173,15 @@ impl State {
     /// The broker, if it has recovered.
     pub(super) fn running(&self) -> Option<&Running> {
         self.running.get()
+    }
+
+    /// `starting`, `running` or `stopping`.
+    pub(super) fn stage(&self) -> &'static str {
+        match self.running() {
+            _ if self.is_stopping() => "stopping",
+            Some(_) => "running",
+            None => "starting",
+        }
     }
 
     pub(super) fn uptime(&self) -> Duration {
