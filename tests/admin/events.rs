@@ -113,13 +113,13 @@ fn a_listener_who_does_not_read_holds_up_nobody() {
 #[test]
 fn a_stream_ends_with_the_broker() {
     let (_dir, data) = scratch();
-    let broker = super::start(&data).env("HERMITMQ_SERVER__DRAIN_DELAY_MS", 1500).run();
+    let mut broker = super::start(&data).env("HERMITMQ_SERVER__DRAIN_DELAY_MS", 1500).run();
     let mut events = Events::watch(broker.admin());
     assert!(events.next().is_some());
     broker.signal(Signal::TERM);
     let last = events.last().unwrap();
     assert_eq!((&last["state"], &last["health"]["ok"]), (&json!("stopping"), &json!(false)));
-    let (status, _) = broker.terminate();
+    let (status, _) = broker.wait();
     assert!(status.success(), "{status}");
 }
 

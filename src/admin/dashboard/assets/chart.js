@@ -78,6 +78,10 @@ export function lines({ label, names, format, history, base = 10 }) {
     marks.push(svg('text', { x: width - RIGHT, y: HEIGHT - 4, 'text-anchor': 'end' }, 'now'));
     labels.forEach((_, line) => {
       const path = points.map((point, at) => `${at ? 'L' : 'M'}${x(point.at).toFixed(1)} ${y(point.values[line] ?? 0).toFixed(1)}`).join('');
+      if (points.length > 1 && labels.length <= 2) {
+        const [first, last] = [points[0], points[points.length - 1]];
+        marks.push(svg('path', { class: `area line-${line}`, d: `${path}L${x(last.at).toFixed(1)} ${y(0)}L${x(first.at).toFixed(1)} ${y(0)}Z` }));
+      }
       if (points.length > 1) marks.push(svg('path', { class: `line line-${line}`, d: path }));
     });
     if (points.length < 2) marks.push(svg('text', { x: (LEFT + width) / 2, y: HEIGHT / 3, 'text-anchor': 'middle' }, 'The first points come in a moment'));

@@ -228,6 +228,7 @@ export const STAY = Symbol('stay');
 export function formDialog(ctx, { title, intro, fields = [], extra, action, danger = false, ready, submit }) {
   const wrong = h('p', { class: 'form-error', role: 'alert' });
   const done = h('button', { type: 'submit', class: danger ? 'danger' : 'primary' }, action);
+  const cancel = button('Cancel', () => el.close());
   const check = () => { done.disabled = ready ? !ready() : false; };
   const form = h('form', { novalidate: true, on: {
     input: check,
@@ -264,8 +265,9 @@ export function formDialog(ctx, { title, intro, fields = [], extra, action, dang
     },
   } },
   intro, fields.map((one) => one.el), extra, wrong,
-  h('div', { class: 'dialog-foot' }, button('Cancel', () => el.close()), done));
+  h('div', { class: 'dialog-foot' }, cancel, done));
   const el = dialog(ctx, title, form, danger ? 'danger' : '');
+  (fields[0]?.input ?? cancel).focus();
   check();
   return el;
 }
