@@ -319,7 +319,7 @@ fn greet(addr: SocketAddr, admin: Option<SocketAddr>) {
     let broker = if addr.port() == 9092 { String::new() } else { format!(" --broker {addr}") };
     let admin = admin.map_or_else(String::new, |admin| {
         format!(
-            "Health, metrics and administration: http://{admin}/readyz, /metrics, /api/v1/topics.\n"
+            "Dashboard: http://{admin}/. Health, metrics and more: /readyz, /metrics, /api/v1/topics.\n"
         )
     });
     // A greeting that cannot be written is no reason to stop.
