@@ -200,7 +200,7 @@ fn a_connection_is_ended() {
     assert_eq!(api(&broker, "/connections")["connections"].as_array().unwrap().len(), 2);
     browser.press("End the connection");
     browser.wait_for_text("was ended");
-    let last = v1_1::answer(&mut client, AnswerTo::Append);
+    let last = v1_1::answer(&mut client, AnswerTo::Frame);
     assert!(!last.is_ok(), "{last:?}");
     wait_for("one less", || {
         (api(&broker, "/connections")["connections"].as_array().unwrap().len() == 1).then_some(())

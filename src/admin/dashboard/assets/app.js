@@ -136,6 +136,7 @@ function drawLive() {
   document.getElementById('live').dataset.state = kind;
   setText(document.getElementById('live-text'), text);
   if (banner.textContent !== loud) banner.textContent = loud;
+  banner.dataset.state = kind;
   banner.hidden = loud === '';
   document.body.classList.toggle('stale', kind === 'away');
 }

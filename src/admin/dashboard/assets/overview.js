@@ -77,9 +77,10 @@ function build(ctx) {
       into.set(byteRate(rates?.bytes_in), rates ? `${rate(rates.records_in).replace('/s', '')} records/s` : '');
       out.set(byteRate(rates?.bytes_out), `to ${count(connections.consumers, 'consumer')}`);
       connected.set(whole(connections.all), `${count(connections.producers, 'producer')}`);
-      disk.set(`${bytes(snapshot.disk.free_bytes)} free`, log ? `${bytes(log.bytes)} of log` : '');
-      disk.el.classList.toggle('bad', snapshot.disk.low);
-      if (snapshot.disk.low) disk.set(`${bytes(snapshot.disk.free_bytes)} free`, 'Too little: no record is stored');
+      const { low, free_bytes: free } = snapshot.disk;
+      // It is looked at once the log is recovered.
+      if (log) disk.set(`${bytes(free)} free`, low ? 'Too little: no record is stored' : `${bytes(log.bytes)} of log`);
+      disk.el.classList.toggle('bad', low);
       first.hidden = !log || log.topics > 0;
       lists.hidden = !first.hidden;
       topics.update(log?.busiest_topics ?? []);
@@ -100,9 +101,11 @@ function healthCard() {
     el,
     update({ health, state: stage, uptime_seconds: uptime, version, log }) {
       const ill = health.checks.filter((check) => !check.ok);
-      const kind = !health.ok ? 'bad' : ill.length ? 'warn' : 'good';
+      const [kind, words] = stage === 'starting' ? ['warn', 'Starting']
+        : !health.ok ? ['bad', 'Not ready']
+          : ill.length ? ['warn', 'Ready, with something to see to'] : ['good', 'Healthy'];
       el.dataset.health = kind;
-      setText(title, { bad: stage === 'starting' ? 'Starting' : 'Not ready', warn: 'Ready, with something to see to', good: 'Healthy' }[kind]);
+      setText(title, words);
       const holds = log ? `, ${count(log.topics, 'topic')}, ${count(log.partitions, 'partition')}, ${count(log.groups, 'group')}` : '';
       setText(facts, `Version ${version}, up ${duration(uptime)}${holds}`);
       const lines = ill.map((check) => check.reason ?? CHECKS[check.name] ?? check.name);

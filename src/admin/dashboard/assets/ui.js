@@ -27,6 +27,7 @@ const loading = () => state('loading', 'Loading');
 export function failure(error, again) {
   if (error.status === 403) return state('forbidden', 'Not allowed', error.message);
   if (error.status === 404) return state('gone', error.title, error.message);
+  if (error.type.endsWith(':starting')) return state('starting', 'The broker starts', 'It recovers its log. This page comes by itself.');
   const retry = again ? [button('Try again', again)] : [];
   return state('error', error.title, error.title === error.message ? '' : error.message, ...retry);
 }
