@@ -178,7 +178,7 @@ impl Browser {
 
     /// Clicks on a button by its words: in the dialog, if one is open.
     pub fn press(&self, words: &str) {
-        let scope = if self.count("dialog[open]") > 0 { "//dialog[last()]" } else { "/" };
+        let scope = if self.count("dialog[open]") > 0 { "//dialog[last()]" } else { "" };
         self.click_on("xpath", &format!("{scope}//button[normalize-space()='{words}']"));
     }
 

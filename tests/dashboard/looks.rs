@@ -62,7 +62,7 @@ fn assert_contrast(browser: &Browser, at: &str) {
             return [255, 255, 255];
         };
         const texts = [...document.querySelectorAll('body *')].filter((node) => node.checkVisibility() && !node.disabled
-            && !node.closest('svg') && [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim()));
+            && !node.closest('svg, option') && [...node.childNodes].some((child) => child.nodeType === 3 && child.data.trim()));
         return texts.map((node) => {
             const [a, b] = [light(numbers(getComputedStyle(node).color)), light(behind(node))];
             return [(Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05), node.innerText.slice(0, 40)];
@@ -145,7 +145,7 @@ fn with_a_thousand_topics() {
 fn with_a_full_disk() {
     let (_dir, data) = scratch();
     let free = rustix::fs::statvfs(data.parent().unwrap()).unwrap();
-    let more = (free.f_blocks * free.f_frsize >> 20) + 1;
+    let more = ((free.f_blocks * free.f_frsize) >> 20) + 1;
     let broker = start(&data).env("HERMITMQ_STORAGE__MIN_FREE_MB", more).run();
     let topic = json!({ "name": "orders" });
     send(broker.admin(), "POST", "/api/v1/topics", &topic);
