@@ -138,7 +138,9 @@ fn a_group_is_reset_behind_a_preview_and_deleted() {
     let (_dir, data) = scratch();
     let broker = start(&data).run();
     let mut producer = RawClient::produce(broker.addr(), "orders", 0);
-    (0..8).for_each(|_| drop(producer.append(&frame(1, b"", b"x"))));
+    for _ in 0..8 {
+        producer.append(&frame(1, b"", b"x"));
+    }
     commit(broker.addr(), "billing", "orders", 0, 5);
     let committed = || api(&broker, "/groups/billing")["offsets"][0]["committed"].clone();
     let Some(browser) = Browser::open(broker.admin(), "#/groups") else { return };

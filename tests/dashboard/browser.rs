@@ -28,12 +28,12 @@ const WATCH_POLICY: &str = "window.violations = [];
     addEventListener('securitypolicyviolation', (event) => violations.push(event.violatedDirective));";
 
 /// Keys that are no letters.
-pub const TAB: &str = "\u{e004}";
-pub const ENTER: &str = "\u{e007}";
-pub const ESCAPE: &str = "\u{e00c}";
+pub(super) const TAB: &str = "\u{e004}";
+pub(super) const ENTER: &str = "\u{e007}";
+pub(super) const ESCAPE: &str = "\u{e00c}";
 
 /// A browser with one window; both programs end when it is dropped.
-pub struct Browser {
+pub(super) struct Browser {
     driver: Child,
     addr: SocketAddr,
     session: String,
@@ -43,7 +43,7 @@ pub struct Browser {
 
 impl Browser {
     /// Opens a page of the broker or of whoever listens at `site`. `None`, with a line that says so, where there is no browser.
-    pub fn open(site: SocketAddr, page: &str) -> Option<Self> {
+    pub(super) fn open(site: SocketAddr, page: &str) -> Option<Self> {
         let Some((browser, driver)) = programs() else {
             eprintln!(
                 "SKIPPED: chromium and chromedriver are not installed, so no page was looked at"
@@ -97,27 +97,27 @@ impl Browser {
     }
 
     /// Goes to a page by what stands behind the `#`.
-    pub fn go(&self, page: &str) {
+    pub(super) fn go(&self, page: &str) {
         self.ask("POST", "/url", &json!({ "url": format!("{}/{page}", self.origin) }));
     }
 
-    pub fn back(&self) {
+    pub(super) fn back(&self) {
         self.ask("POST", "/back", &json!({}));
     }
 
-    pub fn reload(&self) {
+    pub(super) fn reload(&self) {
         self.ask("POST", "/refresh", &json!({}));
     }
 
     /// What a script returns.
-    pub fn script(&self, script: &str) -> Value {
+    pub(super) fn script(&self, script: &str) -> Value {
         let body = json!({ "script": script, "args": [] });
         // Not by `ask`, which tells of a failure by a script.
         self.try_ask("POST", "/execute/sync", &body).unwrap_or_else(|e| panic!("{script}: {e}"))
     }
 
     /// Waits until a script returns something that counts as true.
-    pub fn wait_until(&self, script: &str) {
+    pub(super) fn wait_until(&self, script: &str) {
         let shown = || {
             format!("{script}, on this page:\n{}", self.script("return document.body.innerText"))
         };
@@ -137,17 +137,17 @@ impl Browser {
     }
 
     /// Waits until the page shows a text.
-    pub fn wait_for_text(&self, text: &str) {
+    pub(super) fn wait_for_text(&self, text: &str) {
         self.wait_until(&format!("return document.body.innerText.includes({})", json!(text)));
     }
 
     /// The text of the first element that fits; empty if none does.
-    pub fn text(&self, selector: &str) -> String {
+    pub(super) fn text(&self, selector: &str) -> String {
         let script = format!("return document.querySelector({})?.innerText ?? ''", json!(selector));
         self.script(&script).as_str().unwrap().to_owned()
     }
 
-    pub fn count(&self, selector: &str) -> u64 {
+    pub(super) fn count(&self, selector: &str) -> u64 {
         self.script(&format!("return document.querySelectorAll({}).length", json!(selector)))
             .as_u64()
             .unwrap()
@@ -156,7 +156,7 @@ impl Browser {
     /// The first element that fits, once it is there.
     fn find(&self, using: &str, value: &str) -> String {
         let body = json!({ "using": using, "value": value });
-        let what = format!("{value} on {}", self.text("main"));
+        let what = format!("{value} on {}", self.text("dialog[open], main"));
         wait_for(&what, || {
             let found = self.try_ask("POST", "/element", &body).ok()?;
             Some(found[ELEMENT].as_str().unwrap().to_owned())
@@ -172,30 +172,30 @@ impl Browser {
     }
 
     /// Clicks as a person does: where the element is, if nothing covers it.
-    pub fn click(&self, selector: &str) {
+    pub(super) fn click(&self, selector: &str) {
         self.click_on("css selector", selector);
     }
 
     /// Clicks on a button by its words: in the dialog, if one is open.
-    pub fn press(&self, words: &str) {
+    pub(super) fn press(&self, words: &str) {
         let scope = if self.count("dialog[open]") > 0 { "//dialog[last()]" } else { "" };
         self.click_on("xpath", &format!("{scope}//button[normalize-space()='{words}']"));
     }
 
     /// Writes into a field, in place of what is there.
-    pub fn fill(&self, selector: &str, text: &str) {
+    pub(super) fn fill(&self, selector: &str, text: &str) {
         let element = self.find("css selector", selector);
         self.ask("POST", &format!("/element/{element}/clear"), &json!({}));
         self.ask("POST", &format!("/element/{element}/value"), &json!({ "text": text }));
     }
 
     /// Takes a choice.
-    pub fn choose(&self, selector: &str, value: &str) {
+    pub(super) fn choose(&self, selector: &str, value: &str) {
         self.click(&format!("{selector} option[value='{value}']"));
     }
 
     /// Presses keys, wherever the focus is.
-    pub fn keys(&self, keys: &str) {
+    pub(super) fn keys(&self, keys: &str) {
         let actions: Vec<Value> = keys
             .chars()
             .flat_map(|key| {
@@ -210,32 +210,32 @@ impl Browser {
     }
 
     /// The words of what has the focus.
-    pub fn focused(&self) -> String {
+    pub(super) fn focused(&self) -> String {
         let script = "const it = document.activeElement;
             return it.getAttribute('aria-label') ?? it.labels?.[0]?.innerText ?? it.innerText ?? ''";
         self.script(script).as_str().unwrap().to_owned()
     }
 
     /// Makes the window so large, in CSS pixels.
-    pub fn size(&self, width: u32, height: u32) {
+    pub(super) fn size(&self, width: u32, height: u32) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.devtools("Emulation.setDeviceMetricsOverride", &size);
     }
 
     /// Has the system prefer `dark` or `light`.
-    pub fn prefer(&self, scheme: &str) {
+    pub(super) fn prefer(&self, scheme: &str) {
         let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
         self.devtools("Emulation.setEmulatedMedia", &features);
     }
 
     /// Lets the page write to the clipboard without asking.
-    pub fn allow_copying(&self) {
+    pub(super) fn allow_copying(&self) {
         let what = json!({ "origin": self.origin, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
         self.devtools("Browser.grantPermissions", &what);
     }
 
     /// Keeps a picture in the directory that `HERMITMQ_SCREENSHOTS` names, for people to look at.
-    pub fn picture(&self, name: &str) {
+    pub(super) fn picture(&self, name: &str) {
         use base64::Engine as _;
         let Some(dir) = std::env::var_os("HERMITMQ_SCREENSHOTS").map(PathBuf::from) else { return };
         let png = self.ask("GET", "/screenshot", &Value::Null);
@@ -244,14 +244,14 @@ impl Browser {
     }
 
     /// What the console has complained about since the last look. Answers that are errors are among it.
-    pub fn complaints(&self) -> Vec<String> {
+    pub(super) fn complaints(&self) -> Vec<String> {
         let entries = self.ask("POST", "/se/log", &json!({ "type": "browser" }));
         let bad = entries.as_array().unwrap().iter().filter(|entry| entry["level"] != "INFO");
         bad.map(|entry| entry["message"].as_str().unwrap().to_owned()).collect()
     }
 
     /// The page has done nothing that it may not, and has complained about nothing.
-    pub fn assert_clean(&self) {
+    pub(super) fn assert_clean(&self) {
         assert_eq!(self.complaints(), Vec::<String>::new());
         assert_eq!(self.script("return window.violations"), json!([]));
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 /// What becomes of a request to `/api/v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub(super) enum Rule {
     /// Only who has this token is let through.
     Token(&'static str),
     /// As `Token`, and nothing but looking is allowed.
@@ -19,13 +19,13 @@ pub enum Rule {
 }
 
 /// A gate, open until the process ends.
-pub struct Gate {
-    pub addr: SocketAddr,
+pub(super) struct Gate {
+    pub(super) addr: SocketAddr,
     rule: Arc<Mutex<Rule>>,
 }
 
 impl Gate {
-    pub fn before(broker: SocketAddr, rule: Rule) -> Self {
+    pub(super) fn before(broker: SocketAddr, rule: Rule) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
         let rule = Arc::new(Mutex::new(rule));
@@ -40,7 +40,7 @@ impl Gate {
         Self { addr, rule }
     }
 
-    pub fn set(&self, rule: Rule) {
+    pub(super) fn set(&self, rule: Rule) {
         *self.rule.lock().unwrap() = rule;
     }
 }

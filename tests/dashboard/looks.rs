@@ -1,11 +1,13 @@
 //! Whether everything fits and can be read: small and large, light and dark, with nothing, with much, and in trouble.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::browser::Browser;
 use super::start;
 use super::support::http::send;
-use super::support::{Broker, RawClient, commit, frame, scratch, scratch_in_memory};
+use super::support::{Broker, HANG, RawClient, commit, frame, scratch, scratch_in_memory};
 
 const WIDTHS: &[u32] = &[375, 1280, 2000];
 const PAGES: &[&str] = &[
@@ -127,7 +129,13 @@ fn with_a_thousand_topics() {
     let topics: String =
         (0..1000).map(|n| format!("[[topic]]\nname = \"topic-{n:04}\"\n")).collect();
     std::fs::write(&config, topics).unwrap();
-    let broker = start(&data).arg("--config").arg(&config).run();
+    let mut broker = start(&data).arg("--config").arg(&config).spawn();
+    let begun = Instant::now();
+    // So many are created one by one, which may take longer than anything else here.
+    while !broker.log_text().contains("\"listening\"") {
+        assert!(broker.is_running() && begun.elapsed() < 10 * HANG, "{}", broker.log_text());
+        std::thread::sleep(Duration::from_millis(50));
+    }
     let Some(browser) = Browser::open(broker.admin(), "#/topics") else { return };
     browser.wait_for_text("1 to 100 of 1,000");
     browser.press("Next");

@@ -186,11 +186,13 @@ async function reset(ctx, about, then) {
     done.className = kind;
   }
   // What was shown is what is done: any change asks for another preview.
-  el.addEventListener('input', () => {
-    previewed = null;
-    preview.replaceChildren();
-    name('Preview', 'primary');
-  });
+  for (const event of ['input', 'change']) {
+    el.addEventListener(event, () => {
+      previewed = null;
+      preview.replaceChildren();
+      name('Preview', 'primary');
+    });
+  }
   for (const one of [topic, to]) one.input.addEventListener('change', places);
   places();
 }

@@ -233,6 +233,7 @@ export function formDialog(ctx, { title, intro, fields = [], extra, action, dang
   const check = () => { done.disabled = ready ? !ready() : false; };
   const form = h('form', { novalidate: true, on: {
     input: check,
+    change: check,
     keydown: (event) => {
       if (event.key === 'Enter' && (event.ctrlKey || event.metaKey) && !done.disabled) form.requestSubmit();
     },
