@@ -131,6 +131,10 @@ fn records_are_produced_and_looked_at_and_stay_text() {
     assert_eq!(browser.script("return window.hacked"), Value::Null);
     assert_eq!(browser.count("main img, main script"), 0);
     browser.assert_clean();
+    // And if a page did take it for markup one day: it would not run, and that would be seen here.
+    browser.script(&format!("document.body.insertAdjacentHTML('beforeend', {})", json!(MARKUP)));
+    browser.wait_until("return window.violations.includes('script-src-attr')");
+    assert_eq!(browser.script("return window.hacked"), Value::Null);
 }
 
 #[test]

@@ -149,3 +149,57 @@ async fn take_snapshots(state: Arc<State>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::About;
+
+    fn listen(feed: &Feed) -> mpsc::Receiver<Bytes> {
+        let (events, receiver) = mpsc::channel(1);
+        let mut watchers = feed.watchers();
+        watchers.all.push(Watcher { events, unread: 0 });
+        watchers.is_watched = true;
+        receiver
+    }
+
+    #[test]
+    fn who_does_not_read_misses_events_and_is_let_go_of_in_the_end() {
+        let feed = Feed::default();
+        let mut deaf = listen(&feed);
+        let mut awake = listen(&feed);
+        for number in 0..=UNREAD_MAX + 1 {
+            assert!(feed.tell(&number.to_string().into()));
+            assert_eq!(awake.try_recv().unwrap(), number.to_string());
+        }
+        assert_eq!(deaf.try_recv().unwrap(), "0");
+        assert_eq!(deaf.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
+        drop(awake);
+        assert!(!feed.tell(&Bytes::new()), "nobody is left");
+    }
+
+    #[test]
+    fn nothing_is_looked_at_once_nobody_listens() {
+        let state = State::new(About {
+            data_dir: "/nowhere".into(),
+            settings: Vec::new(),
+            log_level: None,
+            metrics_max_series: 100,
+            metrics: Arc::default(),
+            progress: Arc::default(),
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut events = watch(&state).unwrap();
+            assert!(events.0.recv().await.is_some());
+            drop(events);
+            while state.feed.watchers().is_watched {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            assert!(
+                watch(&state).unwrap().0.recv().await.is_some(),
+                "and again once somebody does"
+            );
+        });
+    }
+}

@@ -105,6 +105,12 @@ function connect() {
   }, signal);
 }
 
+/** A page that nobody sees lets go of its stream: a browser has few connections for one address, all its tabs together. */
+function seen() {
+  if (document.hidden) stream?.abort();
+  else if (!signedOut && stream?.signal.aborted) connect();
+}
+
 function told(snapshot, error) {
   const wasAway = live.error?.status === 0;
   Object.assign(live, { snapshot, error });
@@ -185,6 +191,8 @@ signOut.addEventListener('click', () => {
   signIn();
 });
 document.addEventListener('keydown', pressed);
+document.addEventListener('visibilitychange', seen);
 window.addEventListener('hashchange', () => { if (!signedOut) show(); });
 show({ focus: false });
 connect();
+seen();

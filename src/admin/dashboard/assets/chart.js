@@ -8,6 +8,7 @@ const BOTTOM = 22;
 const TOP = 8;
 const RIGHT = 8;
 const HEIGHT = 200;
+const GAP_MS = 15000;
 
 /** Points of the last `spanMs`, each `{ at, values }`. */
 export class History {
@@ -76,14 +77,9 @@ export function lines({ label, names, format, history, base = 10 }) {
     const minutes = spanMs / 60000;
     marks.push(svg('text', { x: LEFT, y: HEIGHT - 4 }, `${minutes} min ago`));
     marks.push(svg('text', { x: width - RIGHT, y: HEIGHT - 4, 'text-anchor': 'end' }, 'now'));
-    labels.forEach((_, line) => {
-      const path = points.map((point, at) => `${at ? 'L' : 'M'}${x(point.at).toFixed(1)} ${y(point.values[line] ?? 0).toFixed(1)}`).join('');
-      if (points.length > 1 && labels.length <= 2) {
-        const [first, last] = [points[0], points[points.length - 1]];
-        marks.push(svg('path', { class: `area line-${line}`, d: `${path}L${x(last.at).toFixed(1)} ${y(0)}L${x(first.at).toFixed(1)} ${y(0)}Z` }));
-      }
-      if (points.length > 1) marks.push(svg('path', { class: `line line-${line}`, d: path }));
-    });
+    for (const run of runs(points)) {
+      labels.forEach((_, line) => marks.push(...drawn(run, line, x, y, labels.length <= 2)));
+    }
     if (points.length < 2) marks.push(svg('text', { x: (LEFT + width) / 2, y: HEIGHT / 3, 'text-anchor': 'middle' }, 'The first points come in a moment'));
     const shown = hovered === null ? null : nearest(points, hovered, x);
     if (shown) marks.push(svg('line', { class: 'cursor', x1: x(shown.at), x2: x(shown.at), y1: TOP, y2: HEIGHT - BOTTOM }));
@@ -107,6 +103,27 @@ export function lines({ label, names, format, history, base = 10 }) {
   sized.observe(el);
   name(names);
   return { el, draw, name };
+}
+
+/** The points without the gaps between them: nobody was looking then. */
+function runs(points) {
+  const all = [];
+  points.forEach((point, at) => {
+    if (at === 0 || point.at - points[at - 1].at > GAP_MS) all.push([]);
+    all[all.length - 1].push(point);
+  });
+  return all.filter((run) => run.length > 1);
+}
+
+/** One line of a run, and the area below it where few enough lines leave room for that. */
+function drawn(run, line, x, y, filled) {
+  const place = (at, value) => `${x(at).toFixed(1)} ${y(value).toFixed(1)}`;
+  const path = `M${run.map((point) => place(point.at, point.values[line] ?? 0)).join('L')}`;
+  const marks = [svg('path', { class: `line line-${line}`, d: path })];
+  if (filled) {
+    marks.push(svg('path', { class: `area line-${line}`, d: `${path}L${place(run[run.length - 1].at, 0)}L${place(run[0].at, 0)}Z` }));
+  }
+  return marks;
 }
 
 function nearest(points, at, x) {
