@@ -46,9 +46,7 @@ impl Iterator for Events {
     fn next(&mut self) -> Option<Value> {
         loop {
             let mut line = String::new();
-            if self.0.read_line(&mut line).unwrap() == 0 {
-                panic!("the stream broke off");
-            }
+            assert!(self.0.read_line(&mut line).unwrap() > 0, "the stream broke off");
             if let Some(data) = line.strip_prefix("data: ") {
                 return Some(serde_json::from_str(data).unwrap());
             }

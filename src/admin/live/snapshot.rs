@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn rates_are_of_the_time_between() {
-        let rate = traffic(5000).since(traffic(1000), Duration::from_millis(2000));
+        let rate = traffic(5000).since(traffic(1000), Duration::from_secs(2));
         assert_eq!(rate, Traffic { bytes_in: 2000, bytes_out: 0, records_in: 0 });
         assert_eq!(traffic(1).since(traffic(2), Duration::ZERO).bytes_in, 0);
     }
