@@ -22,9 +22,9 @@ const LOOK_PERIOD: Duration = Duration::from_millis(2);
 /// A reactor that has not turned for so long will not: restarting the process is the remedy.
 const DEAD_AFTER: Duration = Duration::from_secs(30);
 
-/// The answer of all three.
+/// The answer of all three, and a part of each event.
 #[derive(Debug, Serialize)]
-struct Report {
+pub(super) struct Report {
     ok: bool,
     checks: Vec<Check>,
 }
@@ -73,15 +73,20 @@ pub(super) async fn started(extract::State(state): extract::State<Arc<State>>) -
 
 /// `GET /readyz`
 pub(super) async fn ready(extract::State(state): extract::State<Arc<State>>) -> Response {
-    let silence = silence(&state).await;
+    readiness(&state).await.into_response()
+}
+
+/// Whether the broker is ready, and why not.
+pub(super) async fn readiness(state: &State) -> Report {
+    let silence = silence(state).await;
     let mut checks = vec![
-        recovery(&state),
+        recovery(state),
         Check::required("shutdown", state.is_stopping().then(|| "the broker is going down".into())),
         Check::required("reactors", silence.map(stalled)),
     ];
     checks.extend(state.about.tls.as_deref().map(certificate));
     checks.extend(state.running().map(|running| of_broker(&running.broker)).unwrap_or_default());
-    Report::of(checks).into_response()
+    Report::of(checks)
 }
 
 fn recovery(state: &State) -> Check {

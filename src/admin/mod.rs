@@ -3,16 +3,19 @@
 //! * [`Listener`]: takes the address, before the log is recovered; [`Admin`]: answers.
 //! * [`State`]: how far the broker is; what is above tells it.
 //! * `health`: `/livez`, `/startupz`, `/readyz`; `metrics`: `/metrics`; `api`: everything below `/api/v1`.
+//! * `dashboard`: the pages for a browser, which use that; `live`: what it tells them once a second.
 //! * `authorize`: who asks, and whether it may; `hosts`: under which names it answers.
 //! * `extract`: requests into values; `refusals` and `problem`: errors into problem details. Only there.
 //!
 
 mod api;
 mod authorize;
+mod dashboard;
 mod extract;
 mod health;
 mod hosts;
 mod listener;
+mod live;
 mod metrics;
 mod options;
 mod problem;

@@ -15,7 +15,7 @@ use tracing::Instrument as _;
 use super::hosts::{self, Hosts};
 use super::problem::{Kind, Problem};
 use super::state::State;
-use super::{api, authorize, health, metrics};
+use super::{api, authorize, dashboard, health, metrics};
 use crate::telemetry;
 
 /// Longest time from the head of a request to the head of its answer.
@@ -26,6 +26,8 @@ pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
     // Probes, and whatever else stands here without it, are for everybody.
     let guard = middleware::from_fn_with_state(Arc::clone(&state), authorize::guard);
     Router::new()
+        .route("/", get(dashboard::index))
+        .route("/dashboard/{file}", get(dashboard::file))
         .route("/livez", get(health::live))
         .route("/startupz", get(health::started))
         .route("/readyz", get(health::ready))
@@ -85,13 +87,14 @@ fn traced(request: Request, next: Next) -> impl Future<Output = Response> + Send
     }
 }
 
-/// Ends a request that takes too long, and has no answer kept anywhere.
+/// Ends a request that takes too long, and has no answer kept anywhere that does not say so itself.
 async fn within_time(request: Request, next: Next) -> Response {
     let answer = tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await;
     let mut response = answer.unwrap_or_else(|_| {
         let detail = format!("there is no answer after {} s", REQUEST_TIMEOUT.as_secs());
         Problem::new(Kind::Timeout, detail).into_response()
     });
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let no_store = HeaderValue::from_static("no-store");
+    response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);
     response
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde::Serialize;
 
+use super::live::Feed;
 use super::problem::{Kind, Problem};
 use crate::access::Access;
 use crate::broker::{Broker, OpenProgress};
@@ -139,6 +140,8 @@ pub struct State {
     settings: RwLock<Vec<Setting>>,
     running: OnceLock<Running>,
     stopping: AtomicBool,
+    /// Those who watch.
+    pub(super) feed: Feed,
     begun: Instant,
     /// When the process began, or this one was made: for people and for metrics.
     pub(super) begun_at: SystemTime,
@@ -152,6 +155,7 @@ impl State {
             about,
             running: OnceLock::new(),
             stopping: AtomicBool::new(false),
+            feed: Feed::default(),
             begun: Instant::now(),
             begun_at: SystemTime::now(),
         })
@@ -183,6 +187,15 @@ impl State {
     /// The broker, if it has recovered.
     pub(super) fn running(&self) -> Option<&Running> {
         self.running.get()
+    }
+
+    /// `starting`, `running` or `stopping`.
+    pub(super) fn stage(&self) -> &'static str {
+        match self.running() {
+            _ if self.is_stopping() => "stopping",
+            Some(_) => "running",
+            None => "starting",
+        }
     }
 
     pub(super) fn uptime(&self) -> Duration {

@@ -186,7 +186,8 @@ impl Broker {
         }
     }
 
-    pub(super) fn partitions_of(&self, name: &TopicName) -> Vec<Arc<Partition>> {
+    /// The partitions of a topic, by their numbers; none if there is no such topic.
+    pub fn partitions_of(&self, name: &TopicName) -> Vec<Arc<Partition>> {
         let topics = self.topics.read();
         let partitions = topics.get(name).map(|topic| topic.partitions.values());
         partitions.into_iter().flatten().map(Arc::clone).collect()

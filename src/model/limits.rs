@@ -84,6 +84,9 @@ pub const ADMIN_BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Most connections that one list gives: a reactor is held up by its list no longer than by a large write.
 pub const CONNECTIONS_LISTED_MAX: usize = 10_000;
 
+/// Most streams of events that the admin listener has open.
+pub const EVENT_STREAMS_MAX: usize = 32;
+
 /// Most messages that one look into a partition gives.
 pub const PEEK_MESSAGES_MAX: usize = 1000;
 

@@ -365,7 +365,7 @@ fn greet(addr: SocketAddr, admin: Option<SocketAddr>, config: &Config) {
     let scheme = if config.admin.tls { "https" } else { "http" };
     let admin = admin.map_or_else(String::new, |admin| {
         format!(
-            "Health, metrics and administration: {scheme}://{admin}/readyz, /metrics, /api/v1/topics.\n"
+            "Dashboard: {scheme}://{admin}/. Health, metrics and more: /readyz, /metrics, /api/v1/topics.\n"
         )
     });
     // A greeting that cannot be written is no reason to stop.

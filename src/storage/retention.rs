@@ -40,6 +40,8 @@ pub(super) struct Unfinished {
 /// What a segment takes, and since when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentSize {
+    /// Offset of its first record.
+    pub base_offset: Offset,
     /// When it was last appended to, in the broker's time, in ns since the Unix epoch.
     pub last_ns: u64,
     /// Bytes of its log.
@@ -101,7 +103,7 @@ impl Log {
                 segment.date_at_most(now_ns);
                 let last_ns = segment.last_ns().min(bound);
                 bound = bound.min(segment.began_ns());
-                SegmentSize { last_ns, bytes: segment.end() }
+                SegmentSize { base_offset: segment.base_offset, last_ns, bytes: segment.end() }
             })
             .collect();
         sizes.reverse();

@@ -203,7 +203,7 @@ fn paths_and_methods_that_are_not_there() {
     let broker = broker(&data);
     let admin = broker.admin();
     for path in [
-        "/",
+        "/dashboard",
         "/api",
         "/api/v1",
         "/api/v1/nothing",

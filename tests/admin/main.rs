@@ -3,6 +3,7 @@
 
 mod api;
 mod commands;
+mod events;
 mod health;
 mod metrics;
 mod monitoring;

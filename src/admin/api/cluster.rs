@@ -37,14 +37,9 @@ struct Counts {
 /// `GET /cluster`
 pub(super) async fn get(extract::State(state): extract::State<Arc<State>>) -> Json<Cluster> {
     let running = state.running();
-    let stage = match running {
-        _ if state.is_stopping() => "stopping",
-        Some(_) => "running",
-        None => "starting",
-    };
     Json(Cluster {
         version: env!("CARGO_PKG_VERSION"),
-        state: stage,
+        state: state.stage(),
         process_id: std::process::id(),
         uptime_seconds: state.uptime().as_secs(),
         data_dir: state.about.data_dir.display().to_string(),

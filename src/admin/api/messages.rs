@@ -198,7 +198,7 @@ impl Data {
     }
 }
 
-fn find(
+pub(super) fn find(
     broker: &Broker,
     topic: &TopicName,
     partition: PartitionId,

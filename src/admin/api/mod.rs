@@ -3,11 +3,14 @@
 mod cluster;
 mod config;
 mod connections;
+mod events;
 mod groups;
 mod log_level;
 mod messages;
 mod openapi;
+mod segments;
 mod topics;
+mod traffic;
 
 use std::sync::Arc;
 
@@ -23,10 +26,13 @@ pub(super) fn router() -> Router<Arc<State>> {
         .route("/config", get(config::get))
         .route("/connections", get(connections::list))
         .route("/connections/{connection}", delete(connections::close))
+        .route("/events", get(events::watch))
         .route("/log-level", get(log_level::get).put(log_level::put))
         .route("/openapi.json", get(openapi::get))
         .route("/topics", get(topics::list).post(topics::create))
         .route("/topics/{topic}", get(topics::describe).patch(topics::alter).delete(topics::delete))
+        .route("/topics/{topic}/traffic", get(traffic::get))
+        .route("/topics/{topic}/partitions/{partition}/segments", get(segments::list))
         .route("/groups", get(groups::list))
         .route("/groups/{group}", get(groups::describe).delete(groups::delete))
         .route("/groups/{group}/reset", post(groups::reset))

@@ -170,7 +170,11 @@ proptest! {
             prop_assert_eq!(bases(&timed.disk), expected);
             let sizes = model.pieces.iter();
             let sizes: Vec<_> = sizes
-                .map(|piece| SegmentSize { last_ns: piece.last, bytes: piece.bytes.len() as u64 })
+                .map(|piece| SegmentSize {
+                    base_offset: piece.base,
+                    last_ns: piece.last,
+                    bytes: piece.bytes.len() as u64,
+                })
                 .collect();
             prop_assert_eq!(timed.log.sizes(), sizes);
             let kept: Vec<u8> = model.pieces.iter().flat_map(|piece| piece.bytes.clone()).collect();

@@ -1,0 +1,20 @@
+//! `/events`: how the broker is and what it does, told once a second for as long as somebody listens.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+
+use crate::admin::live;
+use crate::admin::problem::Problem;
+use crate::admin::state::State;
+
+/// `GET /events`: server-sent events.
+pub(super) async fn watch(
+    extract::State(state): extract::State<Arc<State>>,
+) -> Result<Response, Problem> {
+    let events = live::watch(&state)?;
+    Ok(([(CONTENT_TYPE, "text/event-stream")], Body::new(events)).into_response())
+}
