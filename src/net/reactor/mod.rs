@@ -8,6 +8,7 @@ mod acceptor;
 mod commits;
 mod context;
 mod control;
+mod delegate;
 mod gather;
 mod inbox;
 mod plane;
@@ -179,10 +180,11 @@ impl Reactor {
                 }
                 Message::Warmed(key) => {
                     if let Some(session) = self.session(key) {
-                        session.warming = false;
+                        session.away = None;
                         self.drive(key);
                     }
                 }
+                Message::Sent(key, delivery) => self.take_back(key, &delivery),
                 Message::List(max, to) => {
                     // Whoever has asked may have given up.
                     let _ = to.send(self.list(max));
