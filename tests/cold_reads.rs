@@ -27,9 +27,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::process::Signal;
 use serde_json::json;
 use support::v1_1::{Got, follower, next, open, reader};
-use support::{
-    Broker, Frame, Random, RawClient, Start, drain, frame, frames_of, http, wait_for,
-};
+use support::{Broker, Frame, Random, RawClient, Start, drain, frame, frames_of, http, wait_for};
 
 const TOPIC: &str = "log";
 const BESIDE: &str = "beside";
@@ -167,8 +165,7 @@ fn beside_producers<T>(addr: SocketAddr, work: impl FnOnce(&Producers<'_>) -> T)
     std::thread::scope(|scope| {
         let producers = Producers::start(scope, addr, &acked, &stop);
         // Whatever fails, they come to an end.
-        let done =
-            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&producers)));
+        let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&producers)));
         producers.end();
         done.unwrap_or_else(|failure| std::panic::resume_unwind(failure))
     })
@@ -341,10 +338,7 @@ fn a_topic_deleted_while_it_is_sent_ends_behind_a_whole_frame() {
                 let Ok(Incoming::Control(control, _)) = parsed else {
                     panic!("after {count} frames: {parsed:?}")
                 };
-                assert_eq!(
-                    (control.status(), control.offset),
-                    (Some(Status::TopicDeleted), count)
-                );
+                assert_eq!((control.status(), control.offset), (Some(Status::TopicDeleted), count));
             } else {
                 assert_eq!(told, b"");
             }
@@ -366,9 +360,7 @@ fn what_retention_takes_while_it_is_sent_is_a_gap_between_two_frames() {
     let partition = server.broker().partition(&TopicName::parse(TOPIC).unwrap(), 0).unwrap();
     beside_producers(addr, |_| {
         let clients = stalled(addr, &log);
-        wait_for("the flush", || {
-            (partition.flushed().until == frames.len() as u64).then_some(())
-        });
+        wait_for("the flush", || (partition.flushed().until == frames.len() as u64).then_some(()));
         server.broker().retain();
         let oldest = partition.start_offset();
         assert!(oldest > 0);
@@ -432,7 +424,8 @@ fn metric(broker: &Broker, name: &str) -> f64 {
 
 /// Descriptors of the broker, and its threads but for those of the control plane, which come and go.
 fn belongings(broker: &Broker) -> (usize, usize) {
-    let list = |what| std::fs::read_dir(format!("/proc/{}/{what}", broker.pid())).unwrap().flatten();
+    let list =
+        |what| std::fs::read_dir(format!("/proc/{}/{what}", broker.pid())).unwrap().flatten();
     let names = list("task").filter_map(|t| std::fs::read_to_string(t.path().join("comm")).ok());
     (list("fd").count(), names.filter(|name| !name.starts_with("admin")).count())
 }

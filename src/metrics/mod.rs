@@ -212,7 +212,7 @@ pub struct Metrics {
     pub bytes_out: Counter,
     /// Times that a consumer had to wait for the disk, off the reactor.
     pub cold_reads: Counter,
-    /// Times that a reader thread sent to a consumer in place of its reactor.
+    /// Times that a thread sent to a consumer in place of its reactor.
     pub delegated_sends: Counter,
     /// Times that a connection had to wait for the memory budget.
     pub receive_memory_waits: Counter,

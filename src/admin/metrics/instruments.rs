@@ -95,7 +95,7 @@ fn records(text: &mut Text, metrics: &Metrics) {
     );
     text.counter(
         "hermitmq_delegated_sends_total",
-        "Times that a reader thread sent to a consumer in place of its reactor.",
+        "Times that a thread sent to a consumer in place of its reactor.",
         metrics.delegated_sends.get(),
     );
     text.counter(

@@ -52,7 +52,7 @@ pub(super) enum Message {
     Opened(Key, Box<Opened>),
     /// What a consumer is to be sent next is in the page cache now.
     Warmed(Key),
-    /// What became of what a reader thread was to send to a consumer.
+    /// What became of what another thread was to send to a consumer.
     Sent(Key, Delivery),
     /// Tell of so many connections at most, and whether these are all.
     List(usize, Sender<(Vec<ConnectionInfo>, bool)>),

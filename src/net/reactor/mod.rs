@@ -8,6 +8,7 @@ mod acceptor;
 mod commits;
 mod context;
 mod control;
+mod courier;
 mod delegate;
 mod gather;
 mod inbox;
@@ -266,7 +267,7 @@ impl Reactor {
         session.readable = true;
         session.writable = true;
         session.queued = false;
-        let token = Token(usize::try_from(key.0).unwrap_or(usize::MAX));
+        let token = delegate::token(key);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let in_handshake = session.connection.in_handshake();
         let registered = self.poll.registry().register(&mut session.stream, token, interest);

@@ -109,8 +109,11 @@ impl Session {
             if !self.writable || self.away.is_some() {
                 return Sent::Blocked;
             }
-            let looks_ahead = beside_producers || self.warm == 0;
-            let max = if looks_ahead { SLICE } else { self.warm.min(left) };
+            let max = match (beside_producers, self.warm) {
+                (true, _) => delegate::PARCEL_MAX,
+                (false, 0) => SLICE,
+                (false, warm) => warm.min(left),
+            };
             let max = reading.limit(cursor, max);
             if max == 0 {
                 partition.traffic().records_out.add(reading.count(reading.until_offset));
@@ -155,6 +158,8 @@ impl Session {
                 return self.delegate(slice, socket, cold, cx);
             }
             if cold {
+                let slice = slice.first(SLICE);
+                self.warm = slice.len();
                 return self.warm_up(slice, cx);
             }
             // More of it was asked for to look at it.

@@ -96,7 +96,7 @@ pub(super) struct Session {
     pub(super) awaits_memory: bool,
     /// Bytes from here on that are known to be in the page cache.
     pub(super) warm: u64,
-    /// What a reader thread does for it; it is sent nothing else meanwhile.
+    /// What another thread does for it; it is sent nothing else meanwhile.
     pub(super) away: Option<Away>,
     /// Acks that wait until the disk has their frames.
     pub(super) waiting: WaitingAcks,
@@ -425,7 +425,7 @@ impl Session {
     /// Sends an answer, or as much of it as the socket takes; the rest is kept, and nothing is read until it is out.
     pub(super) fn answer(&mut self, bytes: &[u8]) -> Result<(), Verdict> {
         let alone = self.away != Some(Away::Sending) || bytes.is_empty();
-        debug_assert!(alone, "a reader thread sends on this socket");
+        debug_assert!(alone, "another thread sends on this socket");
         if !self.out.is_empty() {
             self.out.extend_from_slice(bytes);
             return Ok(());
@@ -464,7 +464,7 @@ impl Session {
 
     /// Ends the session's business with its partition.
     pub(super) fn leave(&mut self, cx: &mut Context) {
-        self.break_off();
+        self.break_off(cx);
         let waiter = self.waiter();
         if let Some(at) = self.beat_at.take() {
             cx.heartbeats.remove(&(at, self.key.0));

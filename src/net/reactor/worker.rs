@@ -1,16 +1,14 @@
-//! Threads for what may wait for a disk, or takes long: creating topics, finding a consumer's place, reading what is not in
-//! the page cache, sending much.
+//! Threads for what may wait for a disk: creating topics, finding a consumer's place, reading what is not in the
+//! page cache.
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
 use tracing::Span;
 
-use super::delegate::Parcel;
 use super::inbox::{Inbox, Key, Message};
 use crate::broker::Broker;
 use crate::net::connection::Asked;
@@ -28,23 +26,19 @@ pub(super) struct Job {
     pub(super) inbox: Arc<Inbox>,
 }
 
-/// What may wait for a disk, or takes long.
+/// What may wait for a disk.
 #[derive(Debug)]
 pub(super) enum Work {
     /// Act upon a handshake, in the connection's span.
     Open(Asked, Span),
     /// Read into the page cache what is to be sent.
     Warm(FileSlice),
-    /// Send to a consumer that catches up.
-    Send(Parcel),
 }
 
 /// The threads; they end when every sender of jobs is gone.
 #[derive(Debug)]
 pub(super) struct Workers {
     threads: Vec<JoinHandle<()>>,
-    /// Nobody waits for what is still to be done.
-    over: Arc<AtomicBool>,
 }
 
 impl Workers {
@@ -52,35 +46,27 @@ impl Workers {
     pub(super) fn start(name: &str, broker: &Arc<Broker>) -> io::Result<(Self, Sender<Job>)> {
         let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
-        let over = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for number in 0..THREADS {
             let (broker, receiver) = (Arc::clone(broker), Arc::clone(&receiver));
-            let over = Arc::clone(&over);
             let name = format!("{name}-{number}");
-            let thread = thread::Builder::new().name(name);
-            threads.push(thread.spawn(move || run(&broker, &receiver, &over))?);
+            threads.push(thread::Builder::new().name(name).spawn(move || run(&broker, &receiver))?);
         }
-        Ok((Self { threads, over }, sender))
+        Ok((Self { threads }, sender))
     }
 
-    /// Ends the threads once nobody waits for them: what they were to do yet is dropped.
     pub(super) fn join(self) {
-        self.over.store(true, Ordering::Relaxed);
         for thread in self.threads {
             let _ = thread.join();
         }
     }
 }
 
-fn run(broker: &Broker, jobs: &Mutex<Receiver<Job>>, over: &AtomicBool) {
+fn run(broker: &Broker, jobs: &Mutex<Receiver<Job>>) {
     loop {
         // The lock is held while waiting: the other thread waits for the lock instead.
         let job = jobs.lock().recv();
         let Ok(Job { work, key, inbox }) = job else { return };
-        if over.load(Ordering::Relaxed) {
-            return;
-        }
         inbox.send(match work {
             Work::Open(asked, span) => {
                 Message::Opened(key, Box::new(span.in_scope(|| open(broker, &asked))))
@@ -90,7 +76,6 @@ fn run(broker: &Broker, jobs: &Mutex<Receiver<Job>>, over: &AtomicBool) {
                 let _ = slice.warm();
                 Message::Warmed(key)
             }
-            Work::Send(parcel) => Message::Sent(key, parcel.deliver(broker.metrics(), over)),
         });
     }
 }
