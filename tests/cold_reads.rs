@@ -1,4 +1,4 @@
-//! Consumers that catch up: beside producers, or where the page cache lacks what they read, threads of their own read and send
+//! Consumers that catch up: beside producers, or where the page cache lacks what they read, other threads read and send
 //! it, not the reactor. However a slice comes to them, what they get is the log, byte for byte.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::panic, clippy::print_stderr, reason = "a test")]
