@@ -468,6 +468,18 @@ fn readers_that_leave_in_the_middle_leave_nothing_behind() {
             (belongings(&broker).0 <= files).then_some(())
         });
         assert_eq!(belongings(&broker).1, threads);
+        // Those who stay and take nothing have one descriptor each, as everyone else.
+        let delegated = || metric(&broker, "hermitmq_delegated_sends_total");
+        let before = delegated();
+        let begin = |number| RawClient::consume(addr, &format!("stalled-{number}"), TOPIC, 0);
+        let mut clients: Vec<_> = (0..6).map(begin).collect();
+        for client in &mut clients {
+            assert!(client.read(1000) == log[..1000]);
+        }
+        wait_for("them to be sent to", || (delegated() >= before + 6.0).then_some(()));
+        wait_for("second descriptors to be closed", || {
+            (belongings(&broker).0 <= files + clients.len()).then_some(())
+        });
         producers.go_on();
     });
     assert!(broker.terminate().0.success());
