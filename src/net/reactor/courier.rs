@@ -23,6 +23,9 @@ const THREADS: usize = 2;
 /// A consumer that takes nothing for so long waits at its reactor instead, where it costs no second descriptor.
 const STALL_TIME: Duration = Duration::from_millis(100);
 
+/// After this time a parcel goes back as far as it has come: its session is to know what its consumer takes.
+const HOLD_TIME: Duration = Duration::from_secs(1);
+
 const EVENTS: usize = 256;
 const WAKER: Token = Token(usize::MAX);
 
@@ -116,6 +119,8 @@ impl Drop for Couriers {
 #[derive(Debug)]
 struct Held {
     parcel: Parcel,
+    /// When it came.
+    since: Instant,
     /// Since when its socket is full; `None` if it waits for its turn.
     full: Option<Instant>,
     /// Its socket is known to the poll.
@@ -147,7 +152,9 @@ impl Round {
             }
             std::mem::swap(&mut new, &mut *courier.new.lock());
             for parcel in new.drain(..) {
-                let slot = self.parcels.insert(Held { parcel, full: None, registered: false });
+                let since = Instant::now();
+                let slot =
+                    self.parcels.insert(Held { parcel, since, full: None, registered: false });
                 self.ready.push_back(slot);
             }
             for _ in 0..self.ready.len() {
@@ -163,7 +170,7 @@ impl Round {
             }
             if looked.elapsed() >= STALL_TIME {
                 looked = Instant::now();
-                self.return_stalled(looked);
+                self.return_slow(looked);
             }
         }
     }
@@ -186,7 +193,7 @@ impl Round {
     fn take_turn(&mut self, slot: usize) {
         let Some(held) = self.parcels.get_mut(slot) else { return };
         match held.parcel.send(&self.metrics) {
-            Progress::Turn => self.ready.push_back(slot),
+            Progress::Turn if held.since.elapsed() < HOLD_TIME => self.ready.push_back(slot),
             Progress::Full => {
                 held.full = Some(Instant::now());
                 if !held.registered {
@@ -205,14 +212,16 @@ impl Round {
         }
     }
 
-    fn return_stalled(&mut self, now: Instant) {
-        let is_stalled = |held: &Held| held.full.is_some_and(|since| now - since >= STALL_TIME);
-        let stalled: Vec<usize> = self
-            .parcels
-            .iter()
-            .filter_map(|(slot, held)| is_stalled(held).then_some(slot))
-            .collect();
-        for slot in stalled {
+    /// Gives back what waits for its socket, and has for long.
+    fn return_slow(&mut self, now: Instant) {
+        let age = |since| now.saturating_duration_since(since);
+        let is_slow = |held: &Held| {
+            let full = held.full.map(age);
+            full.is_some_and(|full| full >= STALL_TIME || age(held.since) >= HOLD_TIME)
+        };
+        let slow: Vec<usize> =
+            self.parcels.iter().filter_map(|(slot, held)| is_slow(held).then_some(slot)).collect();
+        for slot in slow {
             self.finish(slot, Progress::Full);
         }
     }

@@ -191,7 +191,7 @@ impl Session {
             self.sent_at = cx.now;
         }
         // What is writable by now is told again.
-        self.writable = matches!(delivery.progress, Progress::Whole);
+        self.writable = matches!(delivery.progress, Progress::Whole | Progress::Turn);
         if self.watch(&cx.registry, Interest::READABLE | Interest::WRITABLE).is_err() {
             return Verdict::Close(None);
         }
