@@ -146,38 +146,66 @@ impl Session {
                 // It went on to the segment in which it ends.
                 continue;
             }
-            let mut cold = false;
-            if slice.len() > self.warm && slice.len() >= PROBE_MIN {
-                self.warm = slice.len();
-                cold = !slice.is_cached();
-            }
-            let bulk = beside_producers && slice.len() >= delegate::BULK_MIN;
-            if (cold || bulk)
-                && let Ok(socket) = delegate::duplicate(&self.stream)
-            {
-                return self.delegate(slice, socket, cold, cx);
-            }
-            if cold {
-                let slice = slice.first(SLICE);
-                self.warm = slice.len();
-                return self.warm_up(slice, cx);
-            }
+            let slice = match self.give_away(slice, beside_producers, cx) {
+                Ok(slice) => slice,
+                Err(stopped) => return stopped,
+            };
             // More of it was asked for to look at it.
-            match send_file(&self.stream, &slice.first(left)) {
-                Ok(sent) => {
-                    let sent = sent as u64;
-                    cursor.advance(sent);
-                    self.sent_at = cx.now;
-                    cx.metrics.bytes_out.add(sent);
-                    partition.traffic().bytes_out.add(sent);
-                    left = left.saturating_sub(sent);
-                    self.warm = self.warm.saturating_sub(sent);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                Err(error) => return Sent::Close(blame(&error)),
+            match self.send_slice(&slice.first(left), cx) {
+                Ok(sent) => left = left.saturating_sub(sent),
+                Err(stopped) => return stopped,
             }
         }
         Sent::Turn
+    }
+
+    /// Gives the slice to another thread if it is cold, or much to send beside producers; else it is given back.
+    fn give_away(
+        &mut self,
+        slice: FileSlice,
+        beside_producers: bool,
+        cx: &Context,
+    ) -> Result<FileSlice, Sent> {
+        let mut cold = false;
+        if slice.len() > self.warm && slice.len() >= PROBE_MIN {
+            self.warm = slice.len();
+            cold = !slice.is_cached();
+        }
+        let bulk = beside_producers && slice.len() >= delegate::BULK_MIN;
+        if (cold || bulk)
+            && let Ok(socket) = delegate::duplicate(&self.stream)
+        {
+            return Err(self.delegate(slice, socket, cold, cx));
+        }
+        if cold {
+            let slice = slice.first(SLICE);
+            self.warm = slice.len();
+            return Err(self.warm_up(slice, cx));
+        }
+        Ok(slice)
+    }
+
+    /// Sends as much of the slice as the socket takes at once; returns how much that was.
+    fn send_slice(&mut self, slice: &FileSlice, cx: &Context) -> Result<u64, Sent> {
+        let Role::Consumer { partition, cursor, .. } = &mut self.role else {
+            return Err(Sent::Close(None));
+        };
+        match send_file(&self.stream, slice) {
+            Ok(sent) => {
+                let sent = sent as u64;
+                cursor.advance(sent);
+                self.sent_at = cx.now;
+                cx.metrics.bytes_out.add(sent);
+                partition.traffic().bytes_out.add(sent);
+                self.warm = self.warm.saturating_sub(sent);
+                Ok(sent)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.writable = false;
+                Ok(0)
+            }
+            Err(error) => Err(Sent::Close(blame(&error))),
+        }
     }
 
     /// The consumer was moved past damage, or was slower than retention; it stands where frames begin again.
