@@ -300,7 +300,7 @@ fn cold_data_is_sent_off_the_reactor_and_arrives_whole() {
 /// Readers that took a little, and now take nothing.
 fn stalled(addr: SocketAddr, log: &[u8]) -> Vec<(RawClient, bool, usize)> {
     let begin = |number: usize| {
-        let new = number % 2 == 0;
+        let new = number.is_multiple_of(2);
         let mut client = if new {
             open(addr, &follower(TOPIC, None, From::Earliest)).0
         } else {
