@@ -268,6 +268,8 @@ pub struct Metrics {
     pub bytes_out: Counter,
     /// Times that a consumer had to wait for the disk, off the reactor.
     pub cold_reads: Counter,
+    /// Times that a thread sent to a consumer in place of its reactor.
+    pub delegated_sends: Counter,
     /// Times that a connection had to wait for the memory budget.
     pub receive_memory_waits: Counter,
     /// Offsets committed.

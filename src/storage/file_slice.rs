@@ -38,6 +38,19 @@ impl FileSlice {
         self.len == 0
     }
 
+    /// The first bytes of the range, at most `len`.
+    #[must_use]
+    pub fn first(&self, len: u64) -> Self {
+        Self { len: self.len.min(len), ..self.clone() }
+    }
+
+    /// Leaves out the first bytes of the range, those that were sent.
+    pub fn advance(&mut self, bytes: u64) {
+        let bytes = bytes.min(self.len);
+        self.position += bytes;
+        self.len -= bytes;
+    }
+
     /// The file's descriptor, for `sendfile`; `None` on a disk without descriptors.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.file.fd()
@@ -47,6 +60,11 @@ impl FileSlice {
     pub fn is_cached(&self) -> bool {
         let last = self.position + self.len.saturating_sub(1);
         self.file.is_cached(self.position) && self.file.is_cached(last)
+    }
+
+    /// Has the system begin to read the range into the page cache. May wait for the disk: not for a reactor.
+    pub fn read_ahead(&self) {
+        self.file.will_read(self.position, self.len);
     }
 
     /// Reads the range into the page cache. Waits for the disk: not for a reactor.

@@ -124,6 +124,11 @@ fn records(text: &mut Text, metrics: &Metrics) {
         metrics.cold_reads.get(),
     );
     text.counter(
+        "hermitmq_delegated_sends_total",
+        "Times that a thread sent to a consumer in place of its reactor.",
+        metrics.delegated_sends.get(),
+    );
+    text.counter(
         "hermitmq_control_frames_total",
         "Control frames sent to consumers of protocol 1.1, heartbeats among them.",
         metrics.control_frames.get(),

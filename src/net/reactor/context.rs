@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Instant;
 
+use mio::Registry;
+
+use super::courier::Post;
 use super::gather::Gather;
 use super::inbox::{Inbox, Key};
 use super::waiting::Spares;
@@ -35,6 +38,10 @@ pub(super) struct Context {
     pub(super) jobs: Sender<Job>,
     /// To the threads that read what is cold.
     pub(super) reads: Sender<Job>,
+    /// To the threads that send.
+    pub(super) post: Post,
+    /// Where sessions say what they are to be told of their sockets.
+    pub(super) registry: Registry,
     pub(super) inbox: Arc<Inbox>,
     /// The inbox again, as what partitions know of it.
     pub(super) wake: Arc<dyn Wake>,

@@ -10,6 +10,7 @@ use mio::Waker;
 use mio::net::TcpStream;
 use parking_lot::Mutex;
 
+use super::delegate::Delivery;
 use super::pulse::Heartbeat;
 use super::roster::ConnectionInfo;
 use super::session::Session;
@@ -54,6 +55,8 @@ pub(super) enum Message {
     Review,
     /// What a consumer is to be sent next is in the page cache now.
     Warmed(Key),
+    /// What became of what another thread was to send to a consumer.
+    Sent(Key, Delivery),
     /// Tell of so many connections at most, and whether these are all.
     List(usize, Sender<(Vec<ConnectionInfo>, bool)>),
     /// Close a connection; tell whether it was there.

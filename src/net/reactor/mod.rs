@@ -8,6 +8,8 @@ mod acceptor;
 mod commits;
 mod context;
 mod control;
+mod courier;
+mod delegate;
 mod gather;
 mod inbox;
 mod plane;
@@ -184,11 +186,12 @@ impl Reactor {
                 }
                 Message::Warmed(key) => {
                     if let Some(session) = self.session(key) {
-                        session.warming = false;
+                        session.away = None;
                         self.drive(key);
                     }
                 }
                 Message::Review => self.review(),
+                Message::Sent(key, delivery) => self.take_back(key, &delivery),
                 Message::List(max, to) => {
                     // Whoever has asked may have given up.
                     let _ = to.send(self.list(max));
@@ -272,7 +275,7 @@ impl Reactor {
         session.readable = true;
         session.writable = true;
         session.queued = false;
-        let token = Token(usize::try_from(key.0).unwrap_or(usize::MAX));
+        let token = delegate::token(key);
         let interest = Interest::READABLE | Interest::WRITABLE;
         let in_handshake = session.connection.in_handshake();
         let registered =

@@ -12,6 +12,7 @@ use slab::Slab;
 
 use super::acceptor::Acceptor;
 use super::context::{Context, SCRATCH};
+use super::courier::Couriers;
 use super::gather::Gather;
 use super::inbox::{DELETIONS, Inbox, MemoryWake, Message};
 use super::pulse::Pulse;
@@ -100,6 +101,7 @@ pub struct DataPlane {
     acceptor: Acceptor,
     reactors: Vec<(Arc<Inbox>, JoinHandle<usize>)>,
     workers: [Workers; 2],
+    couriers: Couriers,
 }
 
 /// How the data plane ended.
@@ -122,6 +124,7 @@ impl DataPlane {
         let Listener { listener, addr } = listener;
         let (openers, jobs) = Workers::start("opener", broker, access)?;
         let (readers, reads) = Workers::start("reader", broker, access)?;
+        let couriers = Couriers::start(broker.metrics())?;
         let count = reactor_count(options);
         let mut polls = Vec::new();
         for number in 0..count {
@@ -136,6 +139,7 @@ impl DataPlane {
         for (number, (poll, inbox)) in polls.into_iter().enumerate() {
             let wake: Arc<dyn Wake> = Arc::<Inbox>::clone(&inbox);
             broker.watch_deletions(&wake, DELETIONS);
+            let registry = poll.registry().try_clone()?;
             let reactor = Reactor {
                 poll,
                 sessions: Slab::new(),
@@ -157,6 +161,8 @@ impl DataPlane {
                     budget: Arc::clone(&budget),
                     jobs: jobs.clone(),
                     reads: reads.clone(),
+                    post: couriers.post(),
+                    registry,
                     inbox: Arc::clone(&inbox),
                     wake,
                     memory_wake: Arc::new(MemoryWake(Arc::clone(&inbox))),
@@ -177,7 +183,7 @@ impl DataPlane {
             reactors.push((inbox, thread::Builder::new().name(name).spawn(move || reactor.run())?));
         }
         let acceptor = Acceptor::start(listener, inboxes, Arc::clone(broker.metrics()))?;
-        Ok(Self { addr, acceptor, reactors, workers: [openers, readers] })
+        Ok(Self { addr, acceptor, reactors, workers: [openers, readers], couriers })
     }
 
     /// The address listened on.
@@ -217,6 +223,7 @@ impl DataPlane {
         }
         let broken_off =
             self.reactors.into_iter().map(|(_, thread)| thread.join().unwrap_or(0)).sum();
+        drop(self.couriers);
         for workers in self.workers {
             workers.join();
         }

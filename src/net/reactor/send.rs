@@ -1,10 +1,12 @@
-//! Sending to a consumer: slices of segment files, across records, until the socket or the log is done.
+//! Sending to a consumer: slices of segment files, across records, until the socket or the log is done. What `delegate` is
+//! for is sent there.
 
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::context::Context;
+use super::delegate::{self, Away};
 use super::session::{Ending, Role, Session, Verdict};
 use super::transport::Read;
 use super::worker::{Job, Work};
@@ -35,7 +37,7 @@ const PROBE_MIN: u64 = 16 * 1024;
 const INPUTS_PER_TURN: usize = 4;
 
 /// Where sending stopped.
-enum Sent {
+pub(super) enum Sent {
     /// All there is was sent.
     Tail,
     /// The socket takes no more now.
@@ -97,15 +99,21 @@ impl Session {
     }
 
     fn send(&mut self, cx: &mut Context) -> Sent {
-        let mut left = bytes_per_turn(cx);
+        let beside_producers = is_beside_producers(cx);
+        let mut left =
+            if beside_producers { BYTES_PER_TURN_BESIDE_PRODUCERS } else { BYTES_PER_TURN };
         while left > 0 {
             let Role::Consumer { partition, cursor, reading, .. } = &mut self.role else {
                 return Sent::Close(None);
             };
-            if !self.writable || self.warming {
+            if !self.writable || self.away.is_some() {
                 return Sent::Blocked;
             }
-            let max = if self.warm > 0 { self.warm.min(left) } else { SLICE };
+            let max = match (beside_producers, self.warm) {
+                (true, _) => delegate::PARCEL_MAX,
+                (false, 0) => SLICE,
+                (false, warm) => warm.min(left),
+            };
             let max = reading.limit(cursor, max);
             if max == 0 {
                 partition.traffic().records_out.add(reading.count(reading.until_offset));
@@ -138,32 +146,67 @@ impl Session {
                 // It went on to the segment in which it ends.
                 continue;
             }
-            if slice.len() > self.warm && slice.len() >= PROBE_MIN {
-                self.warm = slice.len();
-                if !slice.is_cached() {
-                    return self.warm_up(slice, cx);
-                }
-            }
-            if slice.len() > left {
-                // It was asked for to look at it.
-                self.warm = slice.len();
-                continue;
-            }
-            match self.stream.send_slice(&slice, &mut cx.plaintext) {
-                Ok(sent) => {
-                    let sent = sent as u64;
-                    cursor.advance(sent);
-                    self.sent_at = cx.now;
-                    cx.metrics.bytes_out.add(sent);
-                    partition.traffic().bytes_out.add(sent);
-                    left = left.saturating_sub(sent);
-                    self.warm = self.warm.saturating_sub(sent);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
-                Err(error) => return Sent::Close(blame(&error)),
+            let slice = match self.give_away(slice, beside_producers, cx) {
+                Ok(slice) => slice,
+                Err(stopped) => return stopped,
+            };
+            // More of it was asked for to look at it.
+            match self.send_slice(&slice.first(left), cx) {
+                Ok(sent) => left = left.saturating_sub(sent),
+                Err(stopped) => return stopped,
             }
         }
         Sent::Turn
+    }
+
+    /// Gives the slice to another thread if it is cold, or much to send beside producers; else it is given back.
+    fn give_away(
+        &mut self,
+        slice: FileSlice,
+        beside_producers: bool,
+        cx: &Context,
+    ) -> Result<FileSlice, Sent> {
+        let mut cold = false;
+        if slice.len() > self.warm && slice.len() >= PROBE_MIN {
+            self.warm = slice.len();
+            cold = !slice.is_cached();
+        }
+        let bulk = beside_producers && slice.len() >= delegate::BULK_MIN;
+        if (cold || bulk)
+            && let Some(socket) = self.stream.plain()
+            && let Ok(socket) = delegate::duplicate(socket)
+        {
+            return Err(self.delegate(slice, socket, cold, cx));
+        }
+        if cold {
+            let slice = slice.first(SLICE);
+            self.warm = slice.len();
+            return Err(self.warm_up(slice, cx));
+        }
+        Ok(slice)
+    }
+
+    /// Sends as much of the slice as the socket takes at once; returns how much that was.
+    fn send_slice(&mut self, slice: &FileSlice, cx: &mut Context) -> Result<u64, Sent> {
+        let Role::Consumer { partition, cursor, .. } = &mut self.role else {
+            return Err(Sent::Close(None));
+        };
+        match self.stream.send_slice(slice, &mut cx.plaintext) {
+            Ok(sent) => {
+                let sent = sent as u64;
+                cursor.advance(sent);
+                self.sent_at = cx.now;
+                cx.metrics.bytes_out.add(sent);
+                partition.traffic().bytes_out.add(sent);
+                self.warm = self.warm.saturating_sub(sent);
+                Ok(sent)
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.writable = false;
+                Ok(0)
+            }
+            Err(error) => Err(Sent::Close(blame(&error))),
+        }
     }
 
     /// The consumer was moved past damage, or was slower than retention; it stands where frames begin again.
@@ -184,10 +227,10 @@ impl Session {
         Ok(())
     }
 
-    /// Has the slice read into the page cache by a thread that may wait for the disk.
+    /// Has the slice read into the page cache by a thread that may wait for the disk, and sends it then.
     fn warm_up(&mut self, slice: FileSlice, cx: &Context) -> Sent {
         cx.metrics.cold_reads.inc();
-        self.warming = true;
+        self.away = Some(Away::Warming);
         let job = Job { work: Work::Warm(slice), key: self.key, inbox: Arc::clone(&cx.inbox) };
         match cx.reads.send(job) {
             Ok(()) => Sent::Blocked,
@@ -239,14 +282,13 @@ impl Session {
     }
 }
 
-fn bytes_per_turn(cx: &Context) -> u64 {
+fn is_beside_producers(cx: &Context) -> bool {
     let since = cx.appended_at.map(|at| cx.now.saturating_duration_since(at));
-    let beside_producers = since.is_some_and(|since| since < PRODUCERS_TIME);
-    if beside_producers { BYTES_PER_TURN_BESIDE_PRODUCERS } else { BYTES_PER_TURN }
+    since.is_some_and(|since| since < PRODUCERS_TIME)
 }
 
 /// Whether the peer left (no reason to give) or the file could not be read.
-fn blame(error: &io::Error) -> Option<CloseReason> {
+pub(super) fn blame(error: &io::Error) -> Option<CloseReason> {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
     match error.kind() {
         BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | TimedOut => None,

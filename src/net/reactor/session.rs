@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tracing::Span;
 
 use super::context::Context;
+use super::delegate::Away;
 use super::gather::Outcome;
 use super::inbox::Key;
 use super::receive::Large;
@@ -100,8 +101,8 @@ pub(super) struct Session {
     pub(super) awaits_memory: bool,
     /// Bytes from here on that are known to be in the page cache.
     pub(super) warm: u64,
-    /// Not sent to until the page cache has what comes next.
-    pub(super) warming: bool,
+    /// What another thread does for it; it is sent nothing else meanwhile.
+    pub(super) away: Option<Away>,
     /// Acks that wait until the disk has their frames.
     pub(super) waiting: WaitingAcks,
     /// Its partition wakes it after the next flush.
@@ -160,7 +161,7 @@ impl Session {
             watched: false,
             awaits_memory: false,
             warm: 0,
-            warming: false,
+            away: None,
             waiting: WaitingAcks::default(),
             awaits_flush: false,
             flushed: false,
@@ -464,6 +465,8 @@ impl Session {
 
     /// Sends an answer, or as much of it as the socket takes; the rest is kept, and nothing is read until it is out.
     pub(super) fn answer(&mut self, bytes: &[u8]) -> Result<(), Verdict> {
+        let alone = self.away != Some(Away::Sending) || bytes.is_empty();
+        debug_assert!(alone, "another thread sends on this socket");
         if !self.out.is_empty() {
             self.out.extend_from_slice(bytes);
             return Ok(());
@@ -517,6 +520,7 @@ impl Session {
 
     /// Ends the session's business with its partition.
     pub(super) fn leave(&mut self, cx: &mut Context) {
+        self.break_off(cx);
         let waiter = self.waiter();
         if let Some(at) = self.beat_at.take() {
             cx.heartbeats.remove(&(at, self.key.0));

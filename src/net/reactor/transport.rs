@@ -76,6 +76,11 @@ impl Transport {
         &mut self.socket
     }
 
+    /// The socket, if what goes through it goes as it is.
+    pub(super) fn plain(&self) -> Option<&TcpStream> {
+        matches!(self.layer, Layer::Plain).then_some(&self.socket)
+    }
+
     /// Reads into `buf`, which is not empty. `WouldBlock` if nothing is there now.
     pub(super) fn read(&mut self, buf: &mut [u8]) -> io::Result<Read> {
         debug_assert!(!buf.is_empty(), "an empty read would look like the end");
