@@ -126,9 +126,9 @@ fn with_a_group_far_behind() {
 fn with_a_thousand_topics() {
     let (_dir, data) = scratch_in_memory();
     let config = data.with_extension("toml");
-    let topics: String =
-        (0..1000).map(|n| format!("[[topic]]\nname = \"topic-{n:04}\"\n")).collect();
-    std::fs::write(&config, topics).unwrap();
+    let topic = |number: u32| format!("[[topic]]\nname = \"topic-{number:04}\"");
+    let topics: Vec<_> = (0..1000).map(topic).collect();
+    std::fs::write(&config, topics.join("\n")).unwrap();
     let mut broker = start(&data).arg("--config").arg(&config).spawn();
     let begun = Instant::now();
     // So many are created one by one, which may take longer than anything else here.
