@@ -163,3 +163,23 @@ fn with_a_full_disk() {
     browser.wait_for_text("Too little: no record is stored");
     look(&browser, "full", &[""]);
 }
+
+#[test]
+fn no_field_lies_on_another() {
+    let (_dir, data) = scratch();
+    let broker = start(&data).run();
+    fill(&broker, 1);
+    let Some(browser) = Browser::open(broker.admin(), "#/topics/orders/messages") else { return };
+    browser.choose("[name=from]", "timestamp");
+    for width in WIDTHS {
+        browser.size(*width, 900);
+        browser.wait_until(&format!("return innerWidth === {width}"));
+        let overlaps = browser.script(
+            "const boxes = [...document.querySelectorAll('.controls :is(input, select, button)')]
+                .filter((one) => one.checkVisibility()).map((one) => [one.name, one.getBoundingClientRect()]);
+            return boxes.flatMap(([a, x]) => boxes.filter(([b, y]) => a < b && x.left < y.right && y.left < x.right
+                && x.top < y.bottom && y.top < x.bottom).map(([b]) => `${a} ${b}`))",
+        );
+        assert_eq!(overlaps, json!([]), "at {width} px");
+    }
+}
