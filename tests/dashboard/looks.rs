@@ -126,9 +126,9 @@ fn with_a_group_far_behind() {
 fn with_a_thousand_topics() {
     let (_dir, data) = scratch_in_memory();
     let config = data.with_extension("toml");
-    let topics: String =
-        (0..1000).map(|n| format!("[[topic]]\nname = \"topic-{n:04}\"\n")).collect();
-    std::fs::write(&config, topics).unwrap();
+    let topic = |number: u32| format!("[[topic]]\nname = \"topic-{number:04}\"");
+    let topics: Vec<_> = (0..1000).map(topic).collect();
+    std::fs::write(&config, topics.join("\n")).unwrap();
     let mut broker = start(&data).arg("--config").arg(&config).spawn();
     let begun = Instant::now();
     // So many are created one by one, which may take longer than anything else here.
@@ -162,4 +162,24 @@ fn with_a_full_disk() {
     browser.wait_for_text("producers are told to retry");
     browser.wait_for_text("Too little: no record is stored");
     look(&browser, "full", &[""]);
+}
+
+#[test]
+fn no_field_lies_on_another() {
+    let (_dir, data) = scratch();
+    let broker = start(&data).run();
+    fill(&broker, 1);
+    let Some(browser) = Browser::open(broker.admin(), "#/topics/orders/messages") else { return };
+    browser.choose("[name=from]", "timestamp");
+    for width in WIDTHS {
+        browser.size(*width, 900);
+        browser.wait_until(&format!("return innerWidth === {width}"));
+        let overlaps = browser.script(
+            "const boxes = [...document.querySelectorAll('.controls :is(input, select, button)')]
+                .filter((one) => one.checkVisibility()).map((one) => [one.name, one.getBoundingClientRect()]);
+            return boxes.flatMap(([a, x]) => boxes.filter(([b, y]) => a < b && x.left < y.right && y.left < x.right
+                && x.top < y.bottom && y.top < x.bottom).map(([b]) => `${a} ${b}`))",
+        );
+        assert_eq!(overlaps, json!([]), "at {width} px");
+    }
 }

@@ -2,7 +2,7 @@
 //! there is nothing, no answer, no right to see it, or something that would like to be a script.
 //!
 //! Without chromium and chromedriver each test says that it is skipped. `HERMITMQ_SCREENSHOTS=DIR` keeps pictures of the pages.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stdout)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::print_stderr)]
 
 mod actions;
 mod browser;

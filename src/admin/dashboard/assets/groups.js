@@ -132,7 +132,7 @@ async function reset(ctx, about, then) {
   const partition = field({ label: 'Partitions', name: 'partitions', options: [['', 'All']], value: '' });
   const to = field({ label: 'To', name: 'to', options: PLACES, value: 'earliest' });
   const offset = field({ label: 'Offset', name: 'offset', inputmode: 'numeric' });
-  const moment = field({ label: 'Time', name: 'timestamp', type: 'datetime-local', step: '1', hint: 'The first record of this time or later' });
+  const moment = field({ label: 'Time', name: 'timestamp', type: 'datetime-local', step: '1', hint: 'The first record of this time or later, as the clock is here' });
   const preview = h('div', { class: 'preview-table', 'aria-live': 'polite' });
   let previewed = null;
   const body = (dry) => {

@@ -16,7 +16,7 @@ export function messages(ctx, about) {
   if (partition.input.selectedIndex < 0) partition.input.selectedIndex = 0;
   const from = field({ label: 'From', name: 'from', options: [['latest', 'The last ones'], ['earliest', 'The first ones'], ['offset', 'An offset'], ['timestamp', 'A time']], value: params.get('offset') !== null ? 'offset' : 'latest' });
   const offset = field({ label: 'Offset', name: 'offset', inputmode: 'numeric', value: params.get('offset') ?? '' });
-  const moment = field({ label: 'Time', name: 'timestamp', type: 'datetime-local', step: '1' });
+  const moment = field({ label: 'Local time', name: 'timestamp', type: 'datetime-local', step: '1' });
   const limit = field({ label: 'Records', name: 'limit', options: ['10', '25', '100', '500'].map((one) => [one, one]), value: '25' });
   const form = field({ label: 'Shown as', name: 'form', options: FORMS, value: 'auto' });
   const range = h('p', { class: 'muted', role: 'status' });

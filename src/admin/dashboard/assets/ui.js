@@ -51,6 +51,7 @@ export function pane(ctx, { every = 2000, fetch, build, empty }) {
   let timer;
   const load = async () => {
     clearTimeout(timer);
+    const begun = performance.now();
     try {
       const data = await fetch(ctx.signal);
       if (ctx.signal.aborted) return;
@@ -77,7 +78,9 @@ export function pane(ctx, { every = 2000, fetch, build, empty }) {
       }
     } finally {
       el.removeAttribute('aria-busy');
-      if (every && !ctx.signal.aborted) timer = setTimeout(turn, every);
+      // What costs the broker much is asked for less often.
+      const wait = Math.max(every, 10 * (performance.now() - begun));
+      if (every && !ctx.signal.aborted) timer = setTimeout(turn, wait);
     }
   };
   const turn = () => {
