@@ -308,7 +308,10 @@ fn producers_of_a_slow_disk_are_held_up_while_it_catches_up() {
     // On a busy machine one that was let write may do it late.
     shares.sort_by(f64::total_cmp);
     assert!(shares.len() >= 2, "{shares:?}: flushes during which something was written");
-    assert!(shares[(shares.len() - 1) / 2] < 0.5, "it was written to for {shares:.2?} of the flushes");
+    assert!(
+        shares[(shares.len() - 1) / 2] < 0.5,
+        "it was written to for {shares:.2?} of the flushes"
+    );
 }
 
 /// Sends until the connection ends; returns the offsets that were acked.

@@ -74,6 +74,10 @@ fn a_full_disk_is_survived_without_a_restart() {
             let load = Load::start(broker.addr(), &plan(usual, false), random.next(), &mut journal);
             std::thread::sleep(Duration::from_millis(random.below(40)));
             let ballast = volume.fill(random.below(1 << 20));
+            // The first time it is full in any case.
+            if round == 0 {
+                load.wait_refused();
+            }
             std::thread::sleep(Duration::from_millis(60));
             load.stop();
             refused += load.finish(&mut journal).refused;
@@ -112,6 +116,10 @@ fn killed_and_started_while_the_disk_is_full() {
         let load = Load::start(broker.addr(), &plan(usual, true), random.next(), &mut journal);
         std::thread::sleep(Duration::from_millis(random.below(60)));
         let ballast = volume.fill(random.below(1 << 20));
+        // The first time it is full in any case.
+        if round == 0 {
+            load.wait_refused();
+        }
         std::thread::sleep(Duration::from_millis(10 + random.below(50)));
         broker.kill();
         refused += load.finish(&mut journal).refused;

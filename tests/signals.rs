@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::{Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, scratch};
+use support::{
+    Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, scratch_in_memory,
+};
 
 /// Sends until the connection ends, and counts the acks; returns their offsets.
 fn produce_until_closed(
@@ -36,7 +38,7 @@ fn produce_until_closed(
 }
 
 fn ends_cleanly_under_load(signal: Signal) {
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_in_memory();
     let broker = Start::on(&data).env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1).run();
     let addr = broker.addr();
     let mut parked = RawClient::consume(addr, "g", "empty", 0);
@@ -91,7 +93,7 @@ fn sigint_under_load() {
 
 #[test]
 fn an_idle_broker_ends_at_once_and_lets_go_of_its_directory() {
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_in_memory();
     for _ in 0..3 {
         let broker = Broker::start(&data);
         assert_eq!(broker.terminate().0.code(), Some(0));
@@ -100,7 +102,7 @@ fn an_idle_broker_ends_at_once_and_lets_go_of_its_directory() {
 
 #[test]
 fn no_client_holds_up_the_end() {
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_in_memory();
     let broker = Start::on(&data).env("HERMITMQ_SERVER__SHUTDOWN_TIMEOUT_SEC", 2).run();
     let mut producer = RawClient::produce(broker.addr(), "t", 0);
     for _ in 0..50 {

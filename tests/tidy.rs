@@ -784,7 +784,10 @@ fn the_dependency_table_is_checked() {
 #[test]
 fn the_table_of_unsafe_is_checked() {
     let files = [
-        ("src/a.rs".to_owned(), "fn f() { unsafe { g() } } // unsafe\nunsafe impl A for B {}".into()),
+        (
+            "src/a.rs".to_owned(),
+            "fn f() { unsafe { g() } } // unsafe\nunsafe impl A for B {}".into(),
+        ),
         ("src/b.rs".to_owned(), "const A: &str = \"unsafe\";".into()),
     ];
     let row = "| `src/a.rs` | what it is | why it is | why it holds |\n";
