@@ -31,6 +31,8 @@ pub(super) enum Damage {
     Incomplete { needed: u64 },
     #[error("offset {found} where {expected} was expected")]
     Offset { found: Offset, expected: Offset },
+    #[error("offset {found} in a segment that ends before {limit}")]
+    Beyond { found: Offset, limit: Offset },
 }
 
 /// One step of the walk.
@@ -134,9 +136,11 @@ impl<'a> Walk<'a> {
             Offsets::Growing => header.offset >= self.expected,
             Offsets::Any => return None,
         };
-        let in_range = header.next_offset() <= self.limit;
-        (!right || !in_range)
-            .then_some(Damage::Offset { found: header.offset, expected: self.expected })
+        if !right {
+            return Some(Damage::Offset { found: header.offset, expected: self.expected });
+        }
+        let is_beyond = header.next_offset() > self.limit;
+        is_beyond.then_some(Damage::Beyond { found: header.offset, limit: self.limit })
     }
 
     /// The bytes at `position`: a header, or less at the end of the range.
