@@ -115,15 +115,12 @@ impl Serialize for Encode<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct as _;
         let mut fields = serializer.serialize_struct("Data", 2)?;
-        match std::str::from_utf8(self.0) {
-            Ok(text) => {
-                fields.serialize_field("encoding", &Encoding::Text)?;
-                fields.serialize_field("data", text)?;
-            }
-            Err(_) => {
-                fields.serialize_field("encoding", &Encoding::Base64)?;
-                fields.serialize_field("data", &BASE64.encode(self.0))?;
-            }
+        if let Ok(text) = std::str::from_utf8(self.0) {
+            fields.serialize_field("encoding", &Encoding::Text)?;
+            fields.serialize_field("data", text)?;
+        } else {
+            fields.serialize_field("encoding", &Encoding::Base64)?;
+            fields.serialize_field("data", &BASE64.encode(self.0))?;
         }
         fields.end()
     }
