@@ -191,7 +191,9 @@ fn records_behind_the_next_segment_are_not_served() {
     for without in [&["idx"][..], &["idx", "sum"]] {
         let disk = disk.kill();
         disk.put(&path(bases[0], "wal"), &later);
-        without.iter().for_each(|extension| disk.remove(&path(bases[0], extension)));
+        for extension in without {
+            disk.remove(&path(bases[0], extension));
+        }
         let options = LogOptions { on_corruption: OnCorruption::Skip, ..options(SEGMENT) };
         let Opened { log, .. } = open_with(&disk, Path::new(DIR), options);
         let start = frames_of(&bytes).iter().find(|frame| frame.0 == bases[1]).unwrap().2.start;
