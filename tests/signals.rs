@@ -4,12 +4,16 @@
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rustix::process::Signal;
 use support::{
     Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, scratch_in_memory,
 };
+
+/// Frames that a producer sends ahead of its acks: with no limit, what is to be stored before the end is a matter of the machine.
+const AHEAD: usize = 256;
 
 /// Sends until the connection ends, and counts the acks; returns their offsets.
 fn produce_until_closed(
@@ -19,9 +23,10 @@ fn produce_until_closed(
 ) -> Vec<(u64, Vec<u8>)> {
     let mut sender = client.split();
     let record = move |i: u64| frame(i, b"", format!("{name}: record {i}").as_bytes());
+    let (ahead, in_flight) = sync_channel(AHEAD);
     let sending = std::thread::spawn(move || {
         let mut sent = 0;
-        while sender.try_send(&record(sent)) {
+        while ahead.send(()).is_ok() && sender.try_send(&record(sent)) {
             sent += 1;
         }
         sent
@@ -31,8 +36,9 @@ fn produce_until_closed(
         assert_eq!(ack.code, 0, "{ack:?}");
         acks.push((ack.offset, record(acks.len() as u64)));
         acked.fetch_add(1, Ordering::Relaxed);
+        in_flight.recv().expect("an ack for each frame and no more");
     }
-    drop(client);
+    drop((client, in_flight));
     assert!(sending.join().unwrap() >= acks.len() as u64);
     acks
 }

@@ -126,8 +126,13 @@ impl Reactor {
     }
 
     fn is_done(&self) -> bool {
-        let late = self.stop_at.is_some_and(|at| Instant::now() >= at);
-        self.cx.stopping && (late || self.sessions.is_empty() && self.cx.inbox.is_empty())
+        let is_empty = || self.sessions.is_empty() && self.cx.inbox.is_empty();
+        self.cx.stopping && (self.is_late() || is_empty())
+    }
+
+    /// Whether the time to end is over.
+    fn is_late(&self) -> bool {
+        self.stop_at.is_some_and(|at| Instant::now() >= at)
     }
 
     fn timeout(&self) -> Option<Duration> {
@@ -467,6 +472,10 @@ impl Reactor {
             let waits = !session.out.is_empty() || session.held;
             if waits || !matches!(session.role, Role::Producer(_)) {
                 break;
+            }
+            if self.is_late() {
+                // Those that send as fast as they are read do not hold up the end: it is broken off.
+                return;
             }
             // Whether or not it was told: the socket says when it is empty.
             session.readable = true;
