@@ -45,7 +45,11 @@ fn produce_until_closed(
 
 fn ends_cleanly_under_load(signal: Signal) {
     let (_dir, data) = scratch_in_memory();
-    let broker = Start::on(&data).env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1).run();
+    let broker = Start::on(&data)
+        .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1)
+        // Nobody is broken off for the sake of a busy machine.
+        .env("HERMITMQ_SERVER__SHUTDOWN_TIMEOUT_SEC", 60)
+        .run();
     let addr = broker.addr();
     let mut parked = RawClient::consume(addr, "g", "empty", 0);
     let half_open = RawClient::connect(addr);

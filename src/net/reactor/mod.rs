@@ -468,12 +468,13 @@ impl Reactor {
     /// Takes what a producer has sent, and closes the session once its answers are out.
     fn finish(&mut self, key: Key) {
         for _ in 0..FINISH_TURNS {
+            let is_late = self.is_late();
             let Some(session) = self.session(key) else { return };
             let waits = !session.out.is_empty() || session.held;
             if waits || !matches!(session.role, Role::Producer(_)) {
                 break;
             }
-            if self.is_late() {
+            if is_late {
                 // Those that send as fast as they are read do not hold up the end: it is broken off.
                 return;
             }
