@@ -15,8 +15,9 @@ use std::time::{Duration, Instant};
 
 use hermitmq::record::wire;
 use support::{
-    Broker, Frame, INJECT_TOOLS, Random, RawClient, Start, Tracer, assert_verifies, copy_dir,
-    drain, frame, hermitmq, is_long, listing, privileged, run_to_end, scratch_in_memory, wait_for,
+    Broker, Frame, INJECT_TOOLS, Random, RawClient, Start, Tracer, assert_verifies, bytes_in_use,
+    copy_dir, drain, files_in_use, frame, hermitmq, is_long, listing, privileged, run_to_end,
+    scratch_in_memory, wait_for,
 };
 
 const TOPIC: &str = "state";
@@ -86,10 +87,9 @@ fn ends_in(name: &str, extension: &str) -> bool {
     name.rsplit_once('.').is_some_and(|(_, found)| found == extension)
 }
 
-/// Bytes of the partition's logs; `None` if the broker renamed or removed one meanwhile.
-fn log_bytes(dir: &Path) -> Option<u64> {
-    let logs = listing(dir).into_iter().filter(|name| ends_in(name, "wal"));
-    logs.map(|name| fs::metadata(dir.join(name)).ok().map(|log| log.len())).sum()
+/// Bytes of the partition's logs.
+fn log_bytes(dir: &Path) -> u64 {
+    bytes_in_use(dir, |name| ends_in(name, "wal"))
 }
 
 /// Passes that the broker tells of so far: frames removed in each.
@@ -160,7 +160,7 @@ fn killed_at_each_call_of_compaction() {
             // The next one does the rest.
             let broker = wait_for("the lock to be free", || start(&data, 1).try_run().ok());
             let dir = data.join(format!("{TOPIC}_0"));
-            wait_for("compaction", || log_bytes(&dir).filter(|&bytes| bytes < 2 << 20));
+            wait_for("compaction", || (log_bytes(&dir) < 2 << 20).then_some(()));
             drop(broker);
             fs::remove_dir_all(&data).unwrap();
             if ended {
@@ -196,7 +196,7 @@ fn a_million_keys_in_the_memory_that_is_configured() {
     let end = 2 * KEYS;
     assert!(broker.terminate().0.success());
     let dir = data.join(format!("{TOPIC}_0"));
-    let before = wait_for("the size", || log_bytes(&dir));
+    let before = log_bytes(&dir);
     let broker = start(&data, 1).env("HERMITMQ_COMPACTION__MEMORY_MB", MEMORY_MB).run();
     let pid = broker.pid();
     let rss = memory_kib(pid, "VmRSS:");
@@ -213,7 +213,7 @@ fn a_million_keys_in_the_memory_that_is_configured() {
         "{KEYS} keys, compaction.memory_mb = {MEMORY_MB}: {rss} KiB before, {peak} KiB at most; passes {:?}; log {before} \
          bytes before, {} after",
         passes(&broker),
-        wait_for("the size", || log_bytes(&dir))
+        log_bytes(&dir)
     );
     assert!(peak - rss <= MEMORY_MB * 1024 + BESIDE_KIB, "{rss} KiB grew to {peak} KiB");
     assert!(passes(&broker).len() > 1, "there was no room for all keys at once");
@@ -253,9 +253,8 @@ fn what_fails_is_said_and_tried_again() {
 
 /// Frames in the last segment but one of each key.
 fn newest_in_active(dir: &Path) -> usize {
-    let last = listing(dir).into_iter().rfind(|name| ends_in(name, "wal")).unwrap();
-    let bytes = fs::read(dir.join(last)).unwrap();
-    support::frames_of(&bytes).len()
+    let logs = files_in_use(dir, |name| ends_in(name, "wal"));
+    support::frames_of(&logs.last().unwrap().1).len()
 }
 
 #[test]
@@ -269,8 +268,8 @@ fn committed_offsets_are_compacted_and_kept() {
         commit_each(broker.addr(), group, COMMITS);
     }
     let dir = data.join("__consumer_offsets_0");
-    assert!(wait_for("the size", || log_bytes(&dir)) > 0);
-    wait_for("compaction", || log_bytes(&dir).filter(|&bytes| bytes < 2 << 20));
+    assert!(log_bytes(&dir) > 0);
+    wait_for("compaction", || (log_bytes(&dir) < 2 << 20).then_some(()));
     broker.kill();
     let broker = wait_for("the lock to be free", || start(&data, 0).try_run().ok());
     for group in groups {

@@ -360,6 +360,30 @@ fn in_the_tail(original: &Original, random: &mut Random) -> Vec<usize> {
     positions(tail.len(), 8, random).into_iter().map(|position| tail.start + position).collect()
 }
 
+/// A copy with a harm to the last three records of its last segment.
+struct Tail {
+    name: &'static str,
+    /// Where the harm begins.
+    position: usize,
+    copy: Copy,
+    /// The last segment as it is now.
+    log: Vec<u8>,
+}
+
+/// Each harm at each of some places, one after the other.
+fn harmed_tails(original: &Original) -> impl Iterator<Item = Tail> {
+    let positions = in_the_tail(original, &mut Random::seeded());
+    let harms = |position| TAIL_HARMS.into_iter().map(move |harm| (position, harm));
+    positions.into_iter().flat_map(harms).map(|(position, (name, harm))| {
+        let copy = original.copy("torn");
+        let path = copy.file(14, "wal");
+        let mut log = fs::read(&path).unwrap();
+        harm(&mut log, position);
+        fs::write(&path, &log).unwrap();
+        Tail { name, position, copy, log }
+    })
+}
+
 /// How many frames of the last segment end before a position.
 fn ending_before(original: &Original, position: usize) -> usize {
     original.layout(14).iter().filter(|(range, _)| range.end <= position).count()
@@ -368,71 +392,55 @@ fn ending_before(original: &Original, position: usize) -> usize {
 #[test]
 fn an_unflushed_tail_is_cut_kept_beside_and_said_once() {
     let original = Original::new(Ended::Killed);
-    let mut random = Random::seeded();
-    for position in in_the_tail(&original, &mut random) {
-        for (name, harm) in TAIL_HARMS {
-            let what = format!("{name} from {position} on");
-            let copy = original.copy("torn");
-            let path = copy.file(14, "wal");
-            let mut log = fs::read(&path).unwrap();
-            harm(&mut log, position);
-            fs::write(&path, &log).unwrap();
-            let broker = start(&copy.0).run();
-            let kept = served(&broker, 0, &original.frames, &what);
-            let whole = kept.len() - 14;
-            assert_eq!(kept, (0..14 + whole as u64).collect::<Vec<_>>(), "{what}");
-            // A block is whole or it is not: what stands before the damage in the same one may go with it.
-            let least = ending_before(&original, position / BLOCK * BLOCK);
-            let most = ending_before(&original, position);
-            assert!((least..=most).contains(&whole), "{what}: {whole} of {least}..={most} kept");
-            let cut = original.layout(14)[whole].0.start;
-            let beside = listing(&copy.0.join("t_0")).into_iter().filter(|n| n.contains("torn"));
-            let beside: Vec<Vec<u8>> =
-                beside.map(|name| fs::read(copy.0.join("t_0").join(name)).unwrap()).collect();
-            let expected: Vec<&[u8]> = Vec::from_iter(log.get(cut..).filter(|b| !b.is_empty()));
-            assert_eq!(beside, expected, "{what}: kept beside the log");
-            let warnings = broker.lines_at("WARN");
-            assert_eq!(warnings.len(), expected.len(), "{what}: {warnings:?}");
+    for Tail { name, position, copy, log } in harmed_tails(&original) {
+        let what = format!("{name} from {position} on");
+        let broker = start(&copy.0).run();
+        let kept = served(&broker, 0, &original.frames, &what);
+        let whole = kept.len() - 14;
+        assert_eq!(kept, (0..14 + whole as u64).collect::<Vec<_>>(), "{what}");
+        // A block is whole or it is not: what stands before the damage in the same one may go with it.
+        let least = ending_before(&original, position / BLOCK * BLOCK);
+        let most = ending_before(&original, position);
+        assert!((least..=most).contains(&whole), "{what}: {whole} of {least}..={most} kept");
+        let cut = original.layout(14)[whole].0.start;
+        let beside = listing(&copy.0.join("t_0")).into_iter().filter(|n| n.contains("torn"));
+        let beside: Vec<Vec<u8>> =
+            beside.map(|name| fs::read(copy.0.join("t_0").join(name)).unwrap()).collect();
+        let expected: Vec<&[u8]> = Vec::from_iter(log.get(cut..).filter(|b| !b.is_empty()));
+        assert_eq!(beside, expected, "{what}: kept beside the log");
+        let warnings = broker.lines_at("WARN");
+        assert_eq!(warnings.len(), expected.len(), "{what}: {warnings:?}");
 
-            let bytes = frame(1, b"", b"after the cut");
-            let next = RawClient::produce(broker.addr(), "t", 0).append(&bytes);
-            assert_eq!(next, kept.len() as u64, "{what}");
-            broker.kill();
-            let broker = start(&copy.0).run();
-            assert_eq!(drain(broker.addr(), "all", "t", 0).len(), kept.len() + 1, "{what}");
-            assert_eq!(broker.lines_at("WARN").len(), 0, "{what}: cut once");
-        }
+        let bytes = frame(1, b"", b"after the cut");
+        let next = RawClient::produce(broker.addr(), "t", 0).append(&bytes);
+        assert_eq!(next, kept.len() as u64, "{what}");
+        broker.kill();
+        let broker = start(&copy.0).run();
+        assert_eq!(drain(broker.addr(), "all", "t", 0).len(), kept.len() + 1, "{what}");
+        assert_eq!(broker.lines_at("WARN").len(), 0, "{what}: cut once");
     }
 }
 
 #[test]
 fn a_flushed_tail_is_never_cut_and_its_offsets_are_not_given_again() {
     let original = Original::new(Ended::Well);
-    let mut random = Random::seeded();
-    for position in in_the_tail(&original, &mut random) {
-        for (name, harm) in TAIL_HARMS {
-            let what = format!("{name} from {position} on");
-            let copy = original.copy("torn");
-            let path = copy.file(14, "wal");
-            let mut log = fs::read(&path).unwrap();
-            harm(&mut log, position);
-            fs::write(&path, &log).unwrap();
-            let logs = copy.logs();
-            let broker = start(&copy.0).env("HERMITMQ_STORAGE__ON_CORRUPTION", "skip").run();
-            assert!(has_found_damage(&broker) || name == "cut", "{what}: not found");
-            assert!(!broker.lines_at("ERROR").is_empty(), "{what}: not said");
-            let kept = served(&broker, 0, &original.frames, &what);
-            let (least, most) = (
-                ending_before(&original, position / BLOCK * BLOCK),
-                ending_before(&original, position),
-            );
-            assert!((14 + least..=14 + most).contains(&kept.len()), "{what}: {kept:?} served");
-            let bytes = frame(1, b"", b"after the damage");
-            let next = RawClient::produce(broker.addr(), "t", 0).append(&bytes);
-            assert_eq!(next, 20, "{what}");
-            assert_eq!(drain(broker.addr(), "all", "t", 0).len(), kept.len() + 1, "{what}");
-            assert!(broker.terminate().0.success(), "{what}");
-            copy.assert_untouched(&logs, &what);
-        }
+    for Tail { name, position, copy, .. } in harmed_tails(&original) {
+        let what = format!("{name} from {position} on");
+        let logs = copy.logs();
+        let broker = start(&copy.0).env("HERMITMQ_STORAGE__ON_CORRUPTION", "skip").run();
+        assert!(has_found_damage(&broker) || name == "cut", "{what}: not found");
+        assert!(!broker.lines_at("ERROR").is_empty(), "{what}: not said");
+        let kept = served(&broker, 0, &original.frames, &what);
+        let (least, most) = (
+            ending_before(&original, position / BLOCK * BLOCK),
+            ending_before(&original, position),
+        );
+        assert!((14 + least..=14 + most).contains(&kept.len()), "{what}: {kept:?} served");
+        let bytes = frame(1, b"", b"after the damage");
+        let next = RawClient::produce(broker.addr(), "t", 0).append(&bytes);
+        assert_eq!(next, 20, "{what}");
+        assert_eq!(drain(broker.addr(), "all", "t", 0).len(), kept.len() + 1, "{what}");
+        assert!(broker.terminate().0.success(), "{what}");
+        copy.assert_untouched(&logs, &what);
     }
 }

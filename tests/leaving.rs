@@ -83,8 +83,9 @@ fn ten_thousand_of_them() {
     }
     // What the allocator keeps for the next ones, it has after the first.
     println!("after each {CLIENTS} consumers: {memory:?} KiB");
-    let grown = memory[3].saturating_sub(memory[0]);
-    assert!(grown < 3072, "{memory:?} KiB: 100 bytes for each would be 3 MiB");
+    // A table may double once in between; what is left behind is left each time.
+    let grown = memory.windows(2).map(|two| two[1].saturating_sub(two[0])).min().unwrap();
+    assert!(grown < 900, "{memory:?} KiB: 100 bytes for each would be 976 KiB each time");
 
     // The one who waits among them is still there, and so is everything else.
     let mut waiting = RawClient::consume(addr, "other", "t", 0);

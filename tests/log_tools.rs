@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use support::{
     Broker, Frame, Random, RawClient, Start, assert_offsets_follow, commit, copy_dir, drain, exe,
-    frame, hermitmq, listing, run_to_end, scratch, sha256, wait_for,
+    frame, hermitmq, listing, names_in_use, run_to_end, scratch, sha256, wait_for,
 };
 
 const WAL: &str = "00000000000000000000.wal";
@@ -504,6 +504,12 @@ fn a_backup_of_a_broker_under_load_is_a_broker_of_its_own() {
         backups
     });
     let journals: Vec<_> = journals.into_iter().map(|j| j.into_inner().unwrap()).collect();
+    for n in 0..PARTITIONS {
+        let dir = data.join(format!("t_{n}"));
+        wait_for("all segments to have their names", || {
+            names_in_use(&dir, |name| name.ends_with(".wal.new")).is_empty().then_some(())
+        });
+    }
     for (to, least) in &backups {
         let before = state(&data);
         assert_broker_of_its_own(to, &journals, least);

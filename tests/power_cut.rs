@@ -7,7 +7,11 @@
 
 mod support;
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use support::{
@@ -17,8 +21,37 @@ use support::{
 
 const FLUSH_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A machine this busy may hold up a flush for that long.
+/// A disk this busy may hold up a flush for that long.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How much later than it wants to a thread gets its turn here, at worst: a flusher is late by as much, a few times over.
+struct Lateness {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Duration>,
+}
+
+impl Lateness {
+    fn measure() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let mut worst = Duration::ZERO;
+            while !stopped.load(Ordering::Relaxed) {
+                let wanted = Duration::from_millis(2);
+                let begun = Instant::now();
+                std::thread::sleep(wanted);
+                worst = worst.max(begun.elapsed().saturating_sub(wanted));
+            }
+            worst
+        });
+        Self { stop, thread }
+    }
+
+    fn end(self) -> Duration {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}
 
 /// Rounds on one file system.
 const BLOCK: u64 = 5;
@@ -88,7 +121,7 @@ impl Cuts {
     /// Loads the broker, cuts the power and looks at what is there.
     fn round(&mut self, round: u64) {
         let data = self.volume.data();
-        let broker = start(&data, self.durability).run();
+        let broker = start(&data, self.durability).with_admin().run();
         // Now and then time for everything to become durable, between two loads.
         let mut kept = None;
         if round.is_multiple_of(8) {
@@ -98,8 +131,12 @@ impl Cuts {
             load.stop();
             self.finish(load);
             kept = self.commits.answered;
-            std::thread::sleep(2 * FLUSH_INTERVAL + PATIENCE);
+            let places = self.journal.places();
+            let topics: BTreeSet<&str> = places.iter().map(|place| place.0.as_str()).collect();
+            topics.iter().for_each(|topic| broker.wait_flushed(topic));
+            broker.wait_flushed("__consumer_offsets");
         }
+        let lateness = Lateness::measure();
         let load = self.load(&broker, &self.plan(round));
         std::thread::sleep(Duration::from_millis(5 + self.random.below(100)));
         let durable = durable_ends(&data, &self.journal.places());
@@ -107,7 +144,9 @@ impl Cuts {
         // An `fdatasync` under way when the file system is shut down may say OK without having written: what is acked
         // after that moment was not acked before the power was cut.
         let known_before = match self.durability {
-            Durability::Interval => now.checked_sub(2 * FLUSH_INTERVAL + PATIENCE).unwrap(),
+            Durability::Interval => {
+                now.checked_sub(2 * FLUSH_INTERVAL + PATIENCE + 4 * lateness.end()).unwrap()
+            }
             Durability::Always => now,
         };
         self.volume.cut();

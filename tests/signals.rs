@@ -4,10 +4,16 @@
 mod support;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use support::{Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, scratch};
+use support::{
+    Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, scratch_in_memory,
+};
+
+/// Frames that a producer sends ahead of its acks: with no limit, what is to be stored before the end is a matter of the machine.
+const AHEAD: usize = 256;
 
 /// Sends until the connection ends, and counts the acks; returns their offsets.
 fn produce_until_closed(
@@ -17,9 +23,10 @@ fn produce_until_closed(
 ) -> Vec<(u64, Vec<u8>)> {
     let mut sender = client.split();
     let record = move |i: u64| frame(i, b"", format!("{name}: record {i}").as_bytes());
+    let (ahead, in_flight) = sync_channel(AHEAD);
     let sending = std::thread::spawn(move || {
         let mut sent = 0;
-        while sender.try_send(&record(sent)) {
+        while ahead.send(()).is_ok() && sender.try_send(&record(sent)) {
             sent += 1;
         }
         sent
@@ -29,15 +36,20 @@ fn produce_until_closed(
         assert_eq!(ack.code, 0, "{ack:?}");
         acks.push((ack.offset, record(acks.len() as u64)));
         acked.fetch_add(1, Ordering::Relaxed);
+        in_flight.recv().expect("an ack for each frame and no more");
     }
-    drop(client);
+    drop((client, in_flight));
     assert!(sending.join().unwrap() >= acks.len() as u64);
     acks
 }
 
 fn ends_cleanly_under_load(signal: Signal) {
-    let (_dir, data) = scratch();
-    let broker = Start::on(&data).env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1).run();
+    let (_dir, data) = scratch_in_memory();
+    let broker = Start::on(&data)
+        .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1)
+        // Nobody is broken off for the sake of a busy machine.
+        .env("HERMITMQ_SERVER__SHUTDOWN_TIMEOUT_SEC", 60)
+        .run();
     let addr = broker.addr();
     let mut parked = RawClient::consume(addr, "g", "empty", 0);
     let half_open = RawClient::connect(addr);
@@ -91,7 +103,7 @@ fn sigint_under_load() {
 
 #[test]
 fn an_idle_broker_ends_at_once_and_lets_go_of_its_directory() {
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_in_memory();
     for _ in 0..3 {
         let broker = Broker::start(&data);
         assert_eq!(broker.terminate().0.code(), Some(0));
@@ -100,7 +112,7 @@ fn an_idle_broker_ends_at_once_and_lets_go_of_its_directory() {
 
 #[test]
 fn no_client_holds_up_the_end() {
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_in_memory();
     let broker = Start::on(&data).env("HERMITMQ_SERVER__SHUTDOWN_TIMEOUT_SEC", 2).run();
     let mut producer = RawClient::produce(broker.addr(), "t", 0);
     for _ in 0..50 {

@@ -4,7 +4,7 @@
 //! the second half of this file can show each of them failing on a small bad input.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -482,6 +482,31 @@ fn check_dependencies(manifest: &str, document: &str) -> Vec<String> {
     found
 }
 
+/// Each use of `unsafe` has a line `` | `file` | what | why | why sound | `` and no line is without a use.
+fn check_unsafe(document: &str, files: &[(String, String)]) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut listed: BTreeMap<&str, usize> = BTreeMap::new();
+    for (index, line) in document.lines().enumerate() {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let Some(file) = cells.get(1).and_then(|c| c.strip_prefix('`')?.strip_suffix('`')) else {
+            continue;
+        };
+        *listed.entry(file).or_default() += 1;
+        if cells.len() != 6 || cells[2..5].iter().any(|cell| cell.len() < 8) {
+            found.push(format!("docs/UNSAFE.md:{}: {file} has no reason", index + 1));
+        }
+    }
+    for (path, text) in files {
+        let uses = tokens(text).iter().filter(|token| token.text == "unsafe").count();
+        let lines = listed.remove(path.as_str()).unwrap_or(0);
+        if uses != lines {
+            found.push(format!("docs/UNSAFE.md:1: {path} has {uses} uses, {lines} are listed"));
+        }
+    }
+    found.extend(listed.keys().map(|file| format!("docs/UNSAFE.md:1: {file} is no file")));
+    found
+}
+
 /// Relative links of a document, with their lines; code is skipped.
 fn links(document: &str) -> Vec<(String, usize)> {
     let mut out = Vec::new();
@@ -571,10 +596,17 @@ fn dependencies_are_explained() {
 }
 
 #[test]
+fn unsafe_is_explained() {
+    let document = fs::read_to_string(root().join("docs/UNSAFE.md")).unwrap();
+    assert_none(&check_unsafe(&document, &files("src", "rs")));
+}
+
+#[test]
 fn links_lead_to_files() {
     let mut documents = files("docs", "md");
     assert!(!documents.is_empty(), "the walk finds the documents");
-    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md"] {
+    let names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"];
+    for name in names {
         if let Ok(text) = fs::read_to_string(root().join(name)) {
             documents.push((name.to_owned(), text));
         }
@@ -754,6 +786,28 @@ fn the_dependency_table_is_checked() {
     ];
     for document in broken {
         assert_eq!(check_dependencies(manifest, &document).len(), 1, "{document}");
+    }
+}
+
+#[test]
+fn the_table_of_unsafe_is_checked() {
+    let files = [
+        (
+            "src/a.rs".to_owned(),
+            "fn f() { unsafe { g() } } // unsafe\nunsafe impl A for B {}".into(),
+        ),
+        ("src/b.rs".to_owned(), "const A: &str = \"unsafe\";".into()),
+    ];
+    let row = "| `src/a.rs` | what it is | why it is | why it holds |\n";
+    assert_none(&check_unsafe(&row.repeat(2), &files));
+    for document in [
+        row.to_owned(),
+        row.repeat(3),
+        format!("{}{}", row.repeat(2), row.replace("a.rs", "b.rs")),
+        format!("{}{}", row.repeat(2), row.replace("a.rs", "c.rs")),
+        format!("{row}{}", row.replace("why it holds", "")),
+    ] {
+        assert_eq!(check_unsafe(&document, &files).len(), 1, "{document}");
     }
 }
 

@@ -34,7 +34,12 @@ pub(super) struct Frames<'a> {
     pub(super) next_offset: Offset,
 }
 
-impl Frames<'_> {
+impl<'a> Frames<'a> {
+    /// Walks them from a position on, where the first one has the offset `first` or a later one.
+    pub(super) fn walk(&self, position: u64, first: Offset) -> Walk<'a> {
+        Walk::new(self.file, position..self.end, first, Offsets::Growing).below(self.next_offset)
+    }
+
     /// The frames that a range of bad bytes touches.
     pub(super) fn over(&self, bad: &Range<u64>) -> BadRange {
         let (start, first) = self.frame_at(bad.start);
@@ -45,7 +50,7 @@ impl Frames<'_> {
     /// Where in a range of bytes no frame begins, and one should.
     pub(super) fn broken(&self, range: &Range<u64>) -> Vec<u64> {
         let mut broken = Vec::new();
-        let walk_from = |(at, first)| Walk::new(self.file, at..self.end, first, Offsets::Growing);
+        let walk_from = |(at, first)| self.walk(at, first);
         let mut walk = walk_from(self.frame_at(range.start));
         while walk.position() < range.end.min(self.end) {
             let (at, first) = (walk.position(), walk.next_offset());
@@ -62,8 +67,7 @@ impl Frames<'_> {
     fn frame_at(&self, position: u64) -> (u64, Offset) {
         let entry = self.index.floor_position(position);
         let entry = entry.unwrap_or(IndexEntry { offset: self.base, position: 0 });
-        let range = entry.position..self.end;
-        let mut walk = Walk::new(self.file, range, entry.offset, Offsets::Growing).short();
+        let mut walk = self.walk(entry.position, entry.offset).short();
         loop {
             let here = (walk.position(), walk.next_offset());
             match walk.next() {
@@ -100,8 +104,7 @@ impl Frames<'_> {
     /// The offset of the frame at `position`, if what follows it shows that it is one: a place in the index, the end of
     /// the log, or many frames in a row.
     fn believed(&self, position: u64, at_least: Offset) -> Option<Offset> {
-        let range = position..self.end;
-        let mut walk = Walk::new(self.file, range, at_least, Offsets::Growing).short();
+        let mut walk = self.walk(position, at_least).short();
         let mut offset = None;
         for _ in 0..FRAMES_BELIEVED {
             match walk.next() {
@@ -141,7 +144,7 @@ impl Frames<'_> {
             }
             at += STEP as u64;
         }
-        (self.end, self.next_offset)
+        (self.end, self.next_offset.max(first))
     }
 
     fn is_plausible(&self, bytes: &[u8], first: Offset) -> bool {

@@ -8,7 +8,7 @@ use super::error::LocateError;
 use super::index::IndexEntry;
 use super::log::{Cursor, Log};
 use super::segment::Segment;
-use super::walk::{Offsets, Step, Walk};
+use super::walk::Step;
 use crate::model::Offset;
 use crate::record::Header;
 
@@ -30,7 +30,7 @@ impl Log {
             let sealed = cursor.segment.is_sealed();
             let (end, next_offset) = cursor.segment.shown();
             if cursor.position < end {
-                return self.offset_before(cursor, end);
+                return self.offset_before(cursor);
             }
             if !sealed || !self.next_segment(cursor)? {
                 return Ok(next_offset);
@@ -38,18 +38,14 @@ impl Log {
         }
     }
 
-    fn offset_before(&self, cursor: &Cursor, end: u64) -> Result<Offset, LocateError> {
+    fn offset_before(&self, cursor: &Cursor) -> Result<Offset, LocateError> {
         let Cursor { segment, position, .. } = cursor;
         let damaged = LocateError::Damaged { segment: segment.base_offset, position: *position };
         if let Some(bad) = segment.bad_at(*position) {
             let skips = self.options.get().on_corruption == OnCorruption::Skip;
             return if skips { Ok(bad.offsets.end) } else { Err(damaged) };
         }
-        let range = *position..end;
-        match Walk::new(&*segment.file, range, segment.base_offset, Offsets::Growing)
-            .short()
-            .next()?
-        {
+        match segment.frames().walk(*position, segment.base_offset).short().next()? {
             Step::Frame(_, header) => Ok(header.offset),
             Step::End | Step::Damaged(_) => {
                 segment.meet_damage(*position);
@@ -154,19 +150,18 @@ impl Segment {
     ) -> io::Result<Result<u64, u64>> {
         // In this order: once a segment is seen sealed, its end is final.
         let sealed = self.is_sealed();
-        let end = self.end();
+        let frames = self.frames();
+        let end = frames.end;
         if self.newest.get().is_some_and(|newest| *newest < timestamp) {
             return Ok(Err(end));
         }
-        let start =
-            |position, first| Walk::new(&*self.file, position..end, first, Offsets::Growing);
         let (position, first) =
             from.map_or((0, self.base_offset), |from| (from.position, from.offset));
-        let mut walk = start(position, first);
+        let mut walk = frames.walk(position, first);
         let mut newest = 0;
         loop {
             if let Some(bad) = self.bad_at(walk.position()) {
-                walk = start(bad.positions.end.min(end), bad.offsets.end);
+                walk = frames.walk(bad.positions.end.min(end), bad.offsets.end);
             }
             match walk.next()? {
                 Step::Frame(position, header) if header.timestamp >= timestamp => {
@@ -236,12 +231,11 @@ impl Segment {
 
     /// The header of the frame at a position, of which the offset is `first` or larger; `None` if it is damaged.
     fn frame_at(&self, position: u64, first: Offset) -> Option<Header> {
-        let end = self.end();
-        if position >= end || self.bad_at(position).is_some() {
+        let frames = self.frames();
+        if position >= frames.end || self.bad_at(position).is_some() {
             return None;
         }
-        let mut walk = Walk::new(&*self.file, position..end, first, Offsets::Growing).short();
-        match walk.next() {
+        match frames.walk(position, first).short().next() {
             Ok(Step::Frame(_, header)) => Some(header),
             _ => None,
         }

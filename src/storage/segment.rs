@@ -12,7 +12,7 @@ use super::disk::File;
 use super::error::LocateError;
 use super::file_slice::FileSlice;
 use super::index::{IndexEntry, OffsetIndex};
-use super::walk::{Offsets, Step, Walk};
+use super::walk::Step;
 use crate::metrics::Metrics;
 use crate::model::Offset;
 
@@ -274,47 +274,42 @@ impl Segment {
     /// Opening a sealed segment compares only the beginning and the end of its index with the log. So an entry is
     /// believed only if its frame is where it says; otherwise the segment is walked from its start.
     pub(super) fn locate(&self, offset: Offset) -> Result<u64, LocateError> {
-        let end = self.end();
+        let frames = self.frames();
         if let Some(entry) = self.index.floor(offset) {
-            if entry.position >= end {
+            if entry.position >= frames.end {
                 // The writer lists a frame before it shows it: this one is being shown just now.
-                return Ok(end);
+                return Ok(frames.end);
             }
             if self.bad_at(entry.position).is_some() {
-                return self.find(offset, entry.position, entry.offset, end);
+                return self.find(offset, entry, &frames);
             }
-            let range = entry.position..end;
-            let mut walk = Walk::new(&*self.file, range, entry.offset, Offsets::Growing).short();
-            let first = walk.next()?;
+            let first = frames.walk(entry.position, entry.offset).short().next()?;
             if matches!(first, Step::Frame(_, header) if header.offset == entry.offset) {
-                return self.find(offset, entry.position, entry.offset, end);
+                return self.find(offset, entry, &frames);
             }
             self.distrust_index(entry);
         }
-        self.find(offset, 0, self.base_offset, end)
+        self.find(offset, IndexEntry { offset: self.base_offset, position: 0 }, &frames)
     }
 
     /// Walks from a frame on to the one that holds `offset` or to the first one after it.
     fn find(
         &self,
         offset: Offset,
-        position: u64,
-        first: Offset,
-        end: u64,
+        from: IndexEntry,
+        frames: &Frames<'_>,
     ) -> Result<u64, LocateError> {
-        let start =
-            |position, first| Walk::new(&*self.file, position..end, first, Offsets::Growing);
-        let mut walk = start(position, first);
-        if position > 0 {
+        let mut walk = frames.walk(from.position, from.offset);
+        if from.position > 0 {
             // From an entry of the index it is not far.
             walk = walk.short();
         }
         loop {
             if let Some(bad) = self.bad_at(walk.position()) {
-                if bad.offsets.end > offset || bad.positions.end >= end {
+                if bad.offsets.end > offset || bad.positions.end >= frames.end {
                     return Ok(bad.positions.start);
                 }
-                walk = start(bad.positions.end, bad.offsets.end);
+                walk = frames.walk(bad.positions.end, bad.offsets.end);
             }
             match walk.next()? {
                 Step::Frame(position, header) if header.next_offset() > offset => {

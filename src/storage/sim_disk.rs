@@ -9,6 +9,7 @@
 
 mod inode;
 mod names;
+mod over;
 mod seeded;
 
 use std::collections::BTreeSet;
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 
 use self::inode::{Inode, Write, words_of};
 use self::names::{Change, Shared, State};
+pub(crate) use self::over::{DiskOver, FileOver};
 pub(crate) use self::seeded::Seeded;
 use super::disk::{Disk, Duplicate, Entry, File, Map, Open};
 

@@ -31,6 +31,8 @@ pub(super) enum Damage {
     Incomplete { needed: u64 },
     #[error("offset {found} where {expected} was expected")]
     Offset { found: Offset, expected: Offset },
+    #[error("offset {found} in a segment that ends before {limit}")]
+    Beyond { found: Offset, limit: Offset },
 }
 
 /// One step of the walk.
@@ -52,6 +54,8 @@ pub(super) struct Walk<'a> {
     position: u64,
     end: u64,
     expected: Offset,
+    /// No frame reaches beyond this offset.
+    limit: Offset,
     offsets: Offsets,
     buf: Vec<u8>,
     /// File position of `buf`'s first byte.
@@ -72,11 +76,18 @@ impl<'a> Walk<'a> {
             position: range.start,
             end: range.end,
             expected,
+            limit: OFFSET_MAX,
             offsets,
             buf: Vec::new(),
             buf_at: 0,
             chunk: CHUNK,
         }
+    }
+
+    /// Takes a frame that reaches beyond `limit` for none: other records have those offsets.
+    pub(super) fn below(mut self, limit: Offset) -> Self {
+        self.limit = limit.min(OFFSET_MAX);
+        self
     }
 
     /// Reads less at once: for a walk of a few frames.
@@ -125,9 +136,11 @@ impl<'a> Walk<'a> {
             Offsets::Growing => header.offset >= self.expected,
             Offsets::Any => return None,
         };
-        let in_range = header.next_offset() <= OFFSET_MAX;
-        (!right || !in_range)
-            .then_some(Damage::Offset { found: header.offset, expected: self.expected })
+        if !right {
+            return Some(Damage::Offset { found: header.offset, expected: self.expected });
+        }
+        let is_beyond = header.next_offset() > self.limit;
+        is_beyond.then_some(Damage::Beyond { found: header.offset, limit: self.limit })
     }
 
     /// The bytes at `position`: a header, or less at the end of the range.

@@ -288,7 +288,10 @@ fn who_is_connected() {
     let id = reading["id"].as_str().unwrap();
     assert_eq!(close(id).status, 204);
     consumer.read_to_end();
-    problem(&close(id), 404, "unknown-connection", Some("connection"));
+    let gone = super::support::wait_for("it to be forgotten", || {
+        Some(close(id)).filter(|answer| answer.status != 204)
+    });
+    problem(&gone, 404, "unknown-connection", Some("connection"));
     problem(&close("99-1"), 404, "unknown-connection", Some("connection"));
     problem(&close("nobody"), 400, "invalid-request", Some("connection"));
     let metrics = get(admin, "/metrics").body;

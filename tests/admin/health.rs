@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::Duration;
 
 use rustix::process::Signal;
 
@@ -83,7 +82,7 @@ fn a_long_recovery_is_told_from_a_hang() {
     RawClient::produce(before.addr(), "t", 0).append(&frame(1, b"", b"x"));
     before.kill();
     let log = data.join("t_0").join(format!("{:020}.wal", 0));
-    let slow = inject_on(&log, "openat:delay_enter=2000000");
+    let slow = inject_on(&log, "openat:delay_enter=60000000");
     let mut broker = start(&data).by(slow).spawn();
     let admin = broker.admin();
     let reason = wait_until_not_ready(admin, "recovery");
@@ -94,6 +93,7 @@ fn a_long_recovery_is_told_from_a_hang() {
     assert_eq!(health(admin, &["--live"]).0, 0);
     problem(&get(admin, "/api/v1/topics/t/partitions/0/messages"), 503, "starting", None);
     assert_eq!(get(admin, "/api/v1/cluster").json()["state"], "starting");
+    broker.end_injection();
     broker.listening().unwrap();
     wait_until_ready(admin);
     assert_eq!(get(admin, "/startupz").status, 200);
@@ -109,12 +109,14 @@ fn a_reactor_that_does_not_turn() {
     let admin = broker.admin();
     let mut producer = RawClient::produce(broker.addr(), "t", 0);
     producer.append(&frame(1, b"", b"x"));
-    let _tracer = Tracer::attach(broker.pid(), "pwrite64:delay_enter=3000000");
+    // Until the tracer goes, or very long.
+    let tracer = Tracer::attach(broker.pid(), "pwrite64:delay_enter=20000000");
     producer.send(&frame(2, b"", b"y"));
     let reason = wait_until_not_ready(admin, "reactors");
     assert!(reason.contains("reactor 0 has not turned for"), "{reason}");
     // Not long enough to be taken for dead.
     assert_eq!(get(admin, "/livez").status, 200);
+    drop(tracer);
     wait_until_ready(admin);
 }
 
@@ -127,7 +129,7 @@ fn a_flush_that_failed() {
     let broker = broker(&data);
     let admin = broker.admin();
     RawClient::produce(broker.addr(), "doomed", 0).append(&frame(1, b"", b"x"));
-    std::thread::sleep(Duration::from_millis(100));
+    broker.wait_flushed("doomed");
     let tracer = Tracer::attach(broker.pid(), "fdatasync:error=EIO");
     RawClient::produce(broker.addr(), "doomed", 0).append(&frame(2, b"", b"y"));
     let reason = wait_until_not_ready(admin, "flush");

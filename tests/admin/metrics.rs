@@ -114,11 +114,13 @@ fn the_values_are_what_was_done() {
     let admin = broker.admin();
     let orders =
         |name: &str| format!("hermitmq_partition_{name}{{topic=\"orders\",partition=\"0\"}}");
+    let bytes = 10.0 * (29.0 + 10.0);
     let samples = wait_for("the consumer to be counted", || {
         let (_, samples) = parse(&get(admin, "/metrics").body);
-        (samples[&orders("records_out_total")] >= 10.0).then_some(samples)
+        let is_counted = |name, all| samples[&orders(name)] >= all;
+        (is_counted("records_out_total", 10.0) && is_counted("bytes_out_total", bytes))
+            .then_some(samples)
     });
-    let bytes = 10.0 * (29.0 + 10.0);
     for (name, value) in [
         ("start_offset", 0.0),
         ("end_offset", 10.0),

@@ -1,6 +1,7 @@
 //! The fuzz targets on a stable toolchain: each body over its corpus, and over what proptest makes of it.
 //!
 //! `fuzz/README.md` says what each target holds the broker to. Input that fails belongs into `fuzz/corpus/TARGET/`.
+//! `HERMITMQ_TEST_SEED` makes other inputs, `HERMITMQ_TEST_ROUNDS` more of them.
 #![cfg(feature = "server")]
 // Helpers of a test fail as tests do.
 #![allow(
@@ -53,9 +54,23 @@ fn input(seeds: Vec<Vec<u8>>) -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![3 => changed, 1 => prop::collection::vec(any::<u8>(), 0..200)]
 }
 
-/// The same inputs each time: a change is judged by what it changes. Libfuzzer looks for new ones.
+/// A number from the environment.
+fn number(name: &str) -> Option<u32> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// The same inputs each time: a change is judged by what it changes. Libfuzzer looks for new ones, and so does
+/// `HERMITMQ_TEST_SEED`.
 fn runner(config: Config) -> TestRunner {
-    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
+    let rng = match number("HERMITMQ_TEST_SEED") {
+        Some(number) => {
+            let mut seed = [0; 32];
+            seed[..4].copy_from_slice(&hermitmq::record::wire::u32_bytes(number));
+            TestRng::from_seed(RngAlgorithm::ChaCha, &seed)
+        }
+        None => TestRng::deterministic_rng(RngAlgorithm::ChaCha),
+    };
+    TestRunner::new_with_rng(config, rng)
 }
 
 /// Runs a target over its corpus and over `cases` inputs.
@@ -69,6 +84,7 @@ fn twin(name: &str, cases: u32) {
     }
     let seeds = corpus.into_iter().map(|(_, bytes)| bytes).collect();
     // What fails is printed, and kept in the corpus by whoever mends it.
+    let cases = number("HERMITMQ_TEST_ROUNDS").unwrap_or(cases);
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let run = |bytes: Vec<u8>| {
         target(&bytes);

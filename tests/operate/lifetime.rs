@@ -90,7 +90,7 @@ fn a_recovery_ends_at_a_signal_and_says_how_far_it_is() {
     }
     before.kill();
     // Each partition waits for the disk.
-    let mut slow = inject("openat:delay_enter=1500000");
+    let mut slow = inject("openat:delay_enter=4000000");
     for topic in 0..4 {
         let log = data.join(format!("t{topic}_0")).join(format!("{:020}.wal", 0));
         slow.extend(["-P".into(), log.into_os_string()]);

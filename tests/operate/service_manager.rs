@@ -102,7 +102,7 @@ fn a_long_recovery_is_given_time() {
     let path = dir.path().join("notify");
     let manager = Manager::at(&path);
     let log = data.join("t_0").join(format!("{:020}.wal", 0));
-    let mut slow = inject("openat:delay_enter=1500000");
+    let mut slow = inject("openat:delay_enter=60000000");
     slow.extend(["-P".into(), log.into_os_string()]);
     let mut broker = Start::on(&data).env("NOTIFY_SOCKET", path.display()).by(slow).spawn();
     let status = wait_for("a status with a count", || {
@@ -112,6 +112,7 @@ fn a_long_recovery_is_given_time() {
         message[0].contains(" of 2 partitions").then(|| message[0].clone())
     });
     assert!(status.starts_with("STATUS=recovering the log: "), "{status}");
+    broker.end_injection();
     broker.listening().unwrap();
     wait_for("READY=1", || (manager.news()[0] == "READY=1").then_some(()));
 }
@@ -138,15 +139,17 @@ fn the_signs_of_life_stop_with_a_reactor() {
     for _ in 0..4 {
         wait_for("a sign of life", || alive().then_some(()));
     }
-    let _tracer = Tracer::attach(broker.pid(), "pwrite64:delay_enter=4000000");
+    // Until the tracer goes, or very long.
+    let tracer = Tracer::attach(broker.pid(), "pwrite64:delay_enter=20000000");
     producer.send(&frame(2, b"", b"y"));
     // Far longer than between two of them: the reactor is in its write.
     let silent = || manager.next_within(Duration::from_secs(1)).is_none();
     wait_for("the silence", || silent().then_some(()));
-    assert_eq!(get(admin, "/readyz").status, 503);
+    wait_for("its reason", || (get(admin, "/readyz").status == 503).then_some(()));
     let line =
         super::said(&broker, "a reactor does not turn; the service manager gets no sign of life");
     assert_eq!((line.level().as_str(), line.get("reactor").as_str()), ("ERROR", "0"));
+    drop(tracer);
     wait_for("a sign of life", || alive().then_some(()));
     assert!(broker.terminate().0.success());
 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::{HANG, wait_for};
+use super::{HANG, http, wait_for};
 
 /// The binary under test.
 pub fn exe() -> &'static str {
@@ -229,6 +229,47 @@ impl Broker {
     /// The address of the admin listener; see [`Start::with_admin`].
     pub fn admin(&self) -> SocketAddr {
         wait_for("the admin listener", || self.said_addr("the admin listener answers"))
+    }
+
+    /// Waits until all that is in a topic, if there is one, is durable; needs [`Start::with_admin`].
+    pub fn wait_flushed(&self, topic: &str) {
+        let path = format!("/api/v1/topics/{topic}");
+        wait_for("the flush", || {
+            let answer = http::get(self.admin(), &path);
+            if answer.status == 404 {
+                return Some(());
+            }
+            let answer = answer.json();
+            let partitions = answer["partitions"].as_array()?;
+            let all = partitions.iter().all(|one| one["flushed_offset"] == one["end_offset"]);
+            all.then_some(())
+        });
+    }
+
+    /// SIGSTOP, and waits until no thread of the process runs any more: its files stand still until [`Broker::go_on`].
+    pub fn stand_still(&self) {
+        self.signal(Signal::STOP);
+        let tasks = format!("/proc/{}/task", self.pid());
+        wait_for("every thread to be stopped", || {
+            let stopped = |task: std::fs::DirEntry| {
+                let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+                stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+            };
+            std::fs::read_dir(&tasks).unwrap().flatten().all(stopped).then_some(())
+        });
+    }
+
+    /// Ends the strace that the broker was started [`Start::by`]: calls that it holds back go on.
+    pub fn end_injection(&self) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:")).unwrap();
+        let tracer = Pid::from_raw(tracer.trim().parse().unwrap()).expect("a tracer");
+        kill_process(tracer, Signal::KILL).unwrap();
+    }
+
+    /// SIGCONT.
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
     }
 
     pub fn pid(&self) -> u32 {

@@ -39,12 +39,14 @@ impl Tracer {
         strace.args(["-f", "-qqq", "-o", "/dev/null", "-e", &format!("trace={calls}")]);
         strace.args(["-e", &format!("inject={what}"), "-p", &pid.to_string()]);
         strace.stdin(Stdio::null()).stderr(Stdio::null());
-        // A thread that begins just now can be missed: then all over again.
+        // A thread that begins just now can be missed: then all over again, with more time.
+        let mut patience = Duration::from_millis(500);
         wait_for("strace to trace every thread", || {
             let tracer = Self(strace.spawn().unwrap());
             let start = Instant::now();
             while !all_traced(pid) {
-                if start.elapsed() > Duration::from_millis(500) {
+                if start.elapsed() > patience {
+                    patience *= 2;
                     return None;
                 }
                 std::thread::sleep(Duration::from_millis(1));

@@ -12,7 +12,7 @@ use std::time::Instant;
 use hermitmq::record::{FrameBuilder, wire};
 
 use super::raw::{PRODUCE, handshake};
-use super::{Frame, Random, RawClient, assert_offsets_follow, drain, listing};
+use super::{Frame, Random, RawClient, assert_offsets_follow, drain, names_in_use};
 
 /// Longest payload of a stamped record.
 pub const LARGEST: u32 = 64 << 10;
@@ -107,7 +107,8 @@ pub fn durable_ends(data: &Path, places: &[Place]) -> HashMap<Place, u64> {
     let mut ends = HashMap::new();
     for place in places {
         let dir = data.join(format!("{}_{}", place.0, place.1));
-        let names = if dir.exists() { listing(&dir) } else { Vec::new() };
+        let is_log = |name: &str| name.ends_with(".wal");
+        let names = if dir.exists() { names_in_use(&dir, is_log) } else { Vec::new() };
         let bases = names.iter().filter_map(|name| name.strip_suffix(".wal")?.parse().ok());
         ends.insert(place.clone(), bases.max().unwrap_or(0));
     }

@@ -13,7 +13,7 @@ use hermitmq::record::{Check, FrameLimits, Frames, HEADER_LEN, check, wire};
 
 use super::journal::LARGEST;
 use super::raw::{COMMIT, CONSUME, PRODUCE, handshake};
-use super::{Frame, Journal, Place, Random, RawClient, Stamp, drain};
+use super::{Frame, Journal, Place, Random, RawClient, Stamp, drain, wait_for};
 
 /// The group that commits what was acked.
 pub const GROUP: &str = "follower";
@@ -67,6 +67,8 @@ pub struct Load {
     stop: Arc<AtomicBool>,
     /// Producers end once their budget is used up.
     last: Arc<AtomicBool>,
+    /// Some frame was refused.
+    refused: Arc<AtomicBool>,
     producers: Vec<(Place, JoinHandle<Vec<Acked>>)>,
     watchers: Vec<(Place, JoinHandle<Watched>)>,
     committers: Vec<(Place, JoinHandle<Commits>)>,
@@ -75,7 +77,7 @@ pub struct Load {
 impl Load {
     /// Connects everyone, as far as the broker is still there, and begins. Writers are entered in the journal.
     pub fn start(addr: SocketAddr, plan: &Plan, seed: u64, journal: &mut Journal) -> Self {
-        let [stop, last] = std::array::from_fn(|_| Arc::new(AtomicBool::new(false)));
+        let [stop, last, refused] = std::array::from_fn(|_| Arc::new(AtomicBool::new(false)));
         let mut ends = BTreeMap::<Place, Arc<AtomicU64>>::new();
         let mut producers = Vec::new();
         for (place, number) in plan.producers.iter().zip(0..) {
@@ -92,6 +94,7 @@ impl Load {
                 budget: plan.budget,
                 stop: Arc::clone(&stop),
                 last: Arc::clone(&last),
+                refused: Arc::clone(&refused),
                 end: Arc::clone(ends.entry(place.clone()).or_default()),
             };
             producers.push((place.clone(), std::thread::spawn(move || producer.run())));
@@ -109,7 +112,12 @@ impl Load {
             (place.clone(), std::thread::spawn(move || commit_until_gone(addr, &to, &end, &stop)))
         };
         let committers = plan.committed.iter().map(&mut commit).collect();
-        Self { stop, last, producers, watchers, committers }
+        Self { stop, last, refused, producers, watchers, committers }
+    }
+
+    /// Waits until some frame was refused.
+    pub fn wait_refused(&self) {
+        wait_for("a refusal", || self.refused.load(Ordering::Relaxed).then_some(()));
     }
 
     /// Lets producers and committers come to an end; those who watch go on.
@@ -205,6 +213,7 @@ struct Producer {
     budget: u64,
     stop: Arc<AtomicBool>,
     last: Arc<AtomicBool>,
+    refused: Arc<AtomicBool>,
     /// Offset after the last ack, of all who write there.
     end: Arc<AtomicU64>,
 }
@@ -238,6 +247,8 @@ impl Producer {
             let stamp = in_flight.recv().expect("an ack for each frame and no more");
             if ack.code == 0 {
                 self.end.fetch_max(ack.offset + 1, Ordering::Relaxed);
+            } else {
+                self.refused.store(true, Ordering::Relaxed);
             }
             acks.push(Acked { code: ack.code, offset: ack.offset, stamp, at });
         }

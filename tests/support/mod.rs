@@ -80,18 +80,40 @@ pub fn listing(dir: &Path) -> Vec<String> {
     names
 }
 
-/// The files of a directory whose names are `wanted`, with their bytes, while a broker works in it: a file may be renamed
-/// after it was listed. So all is done again until what was listed was read and is what is listed afterwards. A file
-/// that is still listed must be there.
+/// The files of a directory whose names are `wanted`, with their bytes, while a broker works in it.
 pub fn files_in_use(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
+    look_in_use(dir, wanted, |path| std::fs::read(path))
+}
+
+/// The names in a directory that are `wanted`, sorted, while a broker works in it.
+pub fn names_in_use(dir: &Path, wanted: impl Fn(&str) -> bool) -> Vec<String> {
+    let looked = look_in_use(dir, wanted, |path| std::fs::symlink_metadata(path).map(drop));
+    looked.into_iter().map(|(name, ())| name).collect()
+}
+
+/// Bytes of all files of a directory whose names are `wanted`, while a broker works in it.
+pub fn bytes_in_use(dir: &Path, wanted: impl Fn(&str) -> bool) -> u64 {
+    let looked = look_in_use(dir, wanted, |path| std::fs::metadata(path).map(|file| file.len()));
+    looked.into_iter().map(|(_, len)| len).sum()
+}
+
+/// Looks at the files of a directory whose names are `wanted` while a broker works in it: a file may be renamed or removed
+/// after it was listed, and one that is renamed during a listing may be in it by both of its names or by none. So all is
+/// done again until what was listed was looked at and is what is listed afterwards. A file that is still listed must be
+/// there.
+pub fn look_in_use<T>(
+    dir: &Path,
+    wanted: impl Fn(&str) -> bool,
+    look: impl Fn(&Path) -> std::io::Result<T>,
+) -> Vec<(String, T)> {
     let names = || -> Vec<String> { listing(dir).into_iter().filter(|n| wanted(n)).collect() };
     wait_for("a directory to stay the same while it is read", || {
         let before = names();
         let mut files = Vec::new();
         let mut gone = Vec::new();
         for name in &before {
-            match std::fs::read(dir.join(name)) {
-                Ok(bytes) => files.push((name.clone(), bytes)),
+            match look(&dir.join(name)) {
+                Ok(found) => files.push((name.clone(), found)),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => gone.push(name),
                 Err(error) => panic!("{name}: {error}"),
             }

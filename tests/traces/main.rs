@@ -142,6 +142,31 @@ fn reading_committing_recovery_and_requests() {
 }
 
 #[test]
+fn compaction_has_a_span_of_its_own() {
+    let (_dir, data) = scratch();
+    let collector = Collector::start();
+    let broker = traced(&data, &collector.url())
+        .env("HERMITMQ_STORAGE__MAX_SEGMENT_MB", 1)
+        .env("HERMITMQ_STORAGE__FLUSH_INTERVAL_MS", 10)
+        .env("HERMITMQ_COMPACTION__INTERVAL_SEC", 1)
+        .env("HERMITMQ_COMPACTION__MIN_DIRTY_PERCENT", 1)
+        .run();
+    let settings = br#"{"name":"state","cleanup":"compact"}"#;
+    let headers = [("content-type", "application/json")];
+    let made = try_request(broker.admin(), "POST", "/api/v1/topics", &headers, settings).unwrap();
+    assert_eq!(made.status, 201, "{made:?}");
+    let mut producer = RawClient::produce(broker.addr(), "state", 0);
+    // Two segments of one key: the first one is compacted.
+    for number in 0..8 {
+        producer.append(&frame(number, b"key", &vec![7; 256 << 10]));
+    }
+    let compaction =
+        collector.find("compaction", |span| span.attributes["dir"].contains("state_0"));
+    assert_eq!(compaction.attributes["dir"], data.join("state_0").display().to_string());
+    assert_eq!(compaction.parent, "", "nobody asked for it");
+}
+
+#[test]
 fn a_run_of_several_connections_is_linked_to_each() {
     if !privileged(&INJECT_TOOLS) {
         return;

@@ -13,6 +13,16 @@ struct Family {
     value: fn(&Seen<'_>) -> u64,
 }
 
+impl Family {
+    const fn gauge(name: &'static str, help: &'static str, value: fn(&Seen<'_>) -> u64) -> Self {
+        Self { name, kind: Kind::Gauge, help, value }
+    }
+
+    const fn counter(name: &'static str, help: &'static str, value: fn(&Seen<'_>) -> u64) -> Self {
+        Self { name, kind: Kind::Counter, help, value }
+    }
+}
+
 /// A partition at the time of asking.
 struct Seen<'a> {
     partition: &'a Partition,
@@ -22,78 +32,58 @@ struct Seen<'a> {
 }
 
 const FAMILIES: &[Family] = &[
-    Family {
-        name: "hermitmq_partition_start_offset",
-        kind: Kind::Gauge,
-        help: "Offset of the oldest record kept.",
-        value: |seen| seen.partition.start_offset(),
-    },
-    Family {
-        name: "hermitmq_partition_end_offset",
-        kind: Kind::Gauge,
-        help: "Offset after the last record that consumers may see.",
-        value: |seen| seen.partition.end_offset(),
-    },
-    Family {
-        name: "hermitmq_partition_flushed_offset",
-        kind: Kind::Gauge,
-        help: "Offset after the last record that is known to be on the disk.",
-        value: |seen| seen.partition.flushed().until,
-    },
-    Family {
-        name: "hermitmq_partition_segments",
-        kind: Kind::Gauge,
-        help: "Segments of the log.",
-        value: |seen| seen.segments,
-    },
-    Family {
-        name: "hermitmq_partition_log_bytes",
-        kind: Kind::Gauge,
-        help: "Bytes of the log on the disk.",
-        value: |seen| seen.bytes,
-    },
-    Family {
-        name: "hermitmq_partition_read_only",
-        kind: Kind::Gauge,
-        help: "1 if a flush failed and the partition takes no more records, else 0.",
-        value: |seen| seen.partition.is_read_only().into(),
-    },
-    Family {
-        name: "hermitmq_partition_waiting_consumers",
-        kind: Kind::Gauge,
-        help: "Consumers that have all there is and wait for more.",
-        value: |seen| seen.partition.parked() as u64,
-    },
-    Family {
-        name: "hermitmq_partition_records_in_total",
-        kind: Kind::Counter,
-        help: "Records accepted into the log.",
-        value: |seen| seen.partition.traffic().records_in.get(),
-    },
-    Family {
-        name: "hermitmq_partition_frames_in_total",
-        kind: Kind::Counter,
-        help: "Frames accepted into the log.",
-        value: |seen| seen.partition.traffic().frames_in.get(),
-    },
-    Family {
-        name: "hermitmq_partition_bytes_in_total",
-        kind: Kind::Counter,
-        help: "Bytes of frames accepted into the log.",
-        value: |seen| seen.partition.traffic().bytes_in.get(),
-    },
-    Family {
-        name: "hermitmq_partition_bytes_out_total",
-        kind: Kind::Counter,
-        help: "Bytes of the log sent to consumers.",
-        value: |seen| seen.partition.traffic().bytes_out.get(),
-    },
-    Family {
-        name: "hermitmq_partition_records_out_total",
-        kind: Kind::Counter,
-        help: "Records sent to consumers, by their offsets: counted whenever a consumer has all there is.",
-        value: |seen| seen.partition.traffic().records_out.get(),
-    },
+    Family::gauge("hermitmq_partition_start_offset", "Offset of the oldest record kept.", |seen| {
+        seen.partition.start_offset()
+    }),
+    Family::gauge(
+        "hermitmq_partition_end_offset",
+        "Offset after the last record that consumers may see.",
+        |seen| seen.partition.end_offset(),
+    ),
+    Family::gauge(
+        "hermitmq_partition_flushed_offset",
+        "Offset after the last record that is known to be on the disk.",
+        |seen| seen.partition.flushed().until,
+    ),
+    Family::gauge("hermitmq_partition_segments", "Segments of the log.", |seen| seen.segments),
+    Family::gauge("hermitmq_partition_log_bytes", "Bytes of the log on the disk.", |seen| {
+        seen.bytes
+    }),
+    Family::gauge(
+        "hermitmq_partition_read_only",
+        "1 if a flush failed and the partition takes no more records, else 0.",
+        |seen| seen.partition.is_read_only().into(),
+    ),
+    Family::gauge(
+        "hermitmq_partition_waiting_consumers",
+        "Consumers that have all there is and wait for more.",
+        |seen| seen.partition.parked() as u64,
+    ),
+    Family::counter(
+        "hermitmq_partition_records_in_total",
+        "Records accepted into the log.",
+        |seen| seen.partition.traffic().records_in.get(),
+    ),
+    Family::counter(
+        "hermitmq_partition_frames_in_total",
+        "Frames accepted into the log.",
+        |seen| seen.partition.traffic().frames_in.get(),
+    ),
+    Family::counter(
+        "hermitmq_partition_bytes_in_total",
+        "Bytes of frames accepted into the log.",
+        |seen| seen.partition.traffic().bytes_in.get(),
+    ),
+    Family::counter(
+        "hermitmq_partition_bytes_out_total",
+        "Bytes of the log sent to consumers.",
+        |seen| seen.partition.traffic().bytes_out.get(),
+    ),
+    Family::counter(
+        "hermitmq_partition_records_out_total",
+        "Records sent to consumers, by their offsets: counted whenever a consumer has all there is.",
+        |seen| seen.partition.traffic().records_out.get(),
+    ),
 ];
 
 /// Writes the families of all partitions, the first ones by name as far as `max_series` goes, and how many series there

@@ -1,15 +1,14 @@
 //! A disk whose syncs of files wait at a gate, and which notes how they meet there.
 
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
-use crate::storage::sim_disk::SimDisk;
-use crate::storage::{Disk, Entry, File, Map, Open};
+use crate::storage::sim_disk::{DiskOver, FileOver, SimDisk};
+use crate::storage::{Disk, File, Open};
 
 /// Longest wait at the gate.
 const HANG: Duration = Duration::from_secs(20);
@@ -105,42 +104,14 @@ impl Gate {
     }
 }
 
-impl Disk for SlowDisk {
+impl DiskOver for SlowDisk {
+    fn disk(&self) -> &dyn Disk {
+        &self.disk
+    }
+
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let (file, gate) = (self.disk.open(path, how)?, Arc::clone(&self.gate));
         Ok(Arc::new(SlowFile { file, dir: path.parent().unwrap().to_owned(), gate }))
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.disk.list(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_file(path)
-    }
-
-    fn remove_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_dir(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_dir(path)
-    }
-
-    fn has_room_for(&self, files: u64) -> io::Result<()> {
-        self.disk.has_room_for(files)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
     }
 }
 
@@ -151,25 +122,9 @@ struct SlowFile {
     gate: Arc<Gate>,
 }
 
-impl File for SlowFile {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        self.file.read_at(buf, position)
-    }
-
-    fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
-        self.file.write_at(buf, position)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        self.file.reserve(len)
+impl FileOver for SlowFile {
+    fn file(&self) -> &dyn File {
+        &*self.file
     }
 
     fn sync_data(&self) -> io::Result<()> {
@@ -177,13 +132,5 @@ impl File for SlowFile {
         let result = self.file.sync_data();
         self.gate.leave(&self.dir);
         result
-    }
-
-    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
-        self.file.map(capacity)
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        self.file.fd()
     }
 }

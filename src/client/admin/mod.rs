@@ -1,4 +1,4 @@
-//! Administering a broker: topics, groups and health over HTTP. Feature `admin`.
+//! Administering a broker over HTTP: topics, groups, records, connections, the log level and health. Feature `admin`.
 //!
 //! ```no_run
 //! use hermitmq::client::admin::{AdminClient, Durability, TopicSettings};
@@ -21,9 +21,12 @@
 //! # }
 //! ```
 
+mod connections;
 mod error;
 mod groups;
 mod health;
+mod log_level;
+mod records;
 mod topics;
 mod transport;
 
@@ -33,9 +36,11 @@ use hyper::header::HeaderValue;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub use connections::{ConnectionDescription, Connections};
 pub use error::{AdminError, ProblemDetails};
 pub use groups::{GroupDescription, GroupOffset, GroupReset, GroupSummary, ResetStep, ResetTo};
 pub use health::{Check, Health};
+pub use records::{PeekFrom, PeekedBytes, PeekedRecord, PeekedRecords};
 pub use topics::{
     DamagedRange, Durability, PartitionDescription, TopicChange, TopicDescription, TopicSettings,
     TopicSummary,

@@ -13,7 +13,7 @@ use crate::storage::compare::{Compared, compare};
 use crate::storage::damage::{BadRange, Frames};
 use crate::storage::disk::Disk;
 use crate::storage::index::{IndexEntry, OffsetIndex};
-use crate::storage::walk::{Offsets, Step, Walk};
+use crate::storage::walk::{Step, Walk};
 
 /// Blocks compared ahead of the walk.
 const WINDOW: u64 = 64 * BLOCK;
@@ -66,10 +66,9 @@ impl<'a> Pieces<'a> {
         progress: Progress<'a>,
     ) -> Self {
         let from = from.unwrap_or(IndexEntry { offset: view.files.base, position: 0 });
-        let range = from.position..view.end;
         let mut pieces = Self {
             view,
-            walk: Walk::new(&*view.walked, range, from.offset, Offsets::Growing),
+            walk: view.walk(from.position, from.offset),
             compared: from.position / BLOCK * BLOCK,
             bad: Vec::new(),
             no_frames: Vec::new(),
@@ -189,7 +188,7 @@ impl<'a> Pieces<'a> {
         let (behind, next) = frames.next_good(at, first, from);
         self.hints = Some(hints);
         let next = next.max(first);
-        self.walk = Walk::new(&*view.walked, behind..view.end, next, Offsets::Growing);
+        self.walk = view.walk(behind, next);
         let known = view.known_bad.iter().any(|bad| bad.start < from && bad.end > at);
         Ok((BadRange { positions: at..behind, offsets: first..next }, known))
     }

@@ -52,6 +52,8 @@ pub(in crate::storage) struct View {
     pub(in crate::storage) end: u64,
     /// Offset after the last record in them, or more.
     pub(in crate::storage) next_offset: Offset,
+    /// A broker has the directory.
+    live: bool,
     pub(in crate::storage) behind: Behind,
     /// What is wrong with its checksums.
     pub(super) findings: Vec<Finding>,
@@ -82,6 +84,7 @@ impl View {
             known_bad: Vec::new(),
             end: len,
             next_offset: next_base.unwrap_or(OFFSET_MAX),
+            live,
             behind: Behind::Nothing,
             findings: finding.into_iter().collect(),
         };
@@ -99,6 +102,14 @@ impl View {
             view.known_bad.splice(0..0, sums.known_bad(view.end));
         }
         Ok(view)
+    }
+
+    /// Walks the frames from a position on. What has the offsets of the next segment is none of this one's, as for a broker;
+    /// but beside one, those two may be of different moments.
+    pub(super) fn walk(&self, position: u64, first: Offset) -> Walk<'_> {
+        let limit = if self.live { OFFSET_MAX } else { self.next_offset };
+        let range = position..self.end;
+        Walk::new(&*self.walked, range, first, Offsets::Growing).below(limit)
     }
 
     /// Learns how far the segment was flushed.

@@ -7,7 +7,7 @@ use crate::model::Offset;
 use crate::record::HEADER_LEN;
 use crate::storage::damage::{BadRange, Frames};
 use crate::storage::index::{IndexEntry, IndexPolicy, OffsetIndex};
-use crate::storage::walk::{Offsets, Step, Walk};
+use crate::storage::walk::Step;
 
 /// What a segment holds, by its frames alone.
 #[derive(Debug, Default)]
@@ -25,11 +25,13 @@ pub(in crate::storage) struct Survey {
 }
 
 /// Walks all frames, past those that touch `bad` ranges of bytes. The index of `frames` is not looked at.
+///
+/// A frame that reaches beyond the segment's last offset is none of its own: the next segment has those offsets, and a lookup
+/// goes there.
 pub(in crate::storage) fn survey(frames: &Frames<'_>, bad: Vec<Range<u64>>) -> io::Result<Survey> {
     let no_index = OffsetIndex::none();
     let frames = Frames { index: &no_index, ..*frames };
-    let walk_from =
-        |position, first| Walk::new(frames.file, position..frames.end, first, Offsets::Growing);
+    let walk_from = |position, first| frames.walk(position, first);
     let mut found = Survey { next_offset: frames.base, ..Survey::default() };
     let mut policy = IndexPolicy::default();
     let mut walk = walk_from(0, frames.base);

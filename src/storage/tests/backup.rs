@@ -4,9 +4,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::backup::{BackedUp, BackupOptions, backup_partition};
-use super::super::disk::{Duplicate, Entry, File, Open};
+use super::super::disk::Duplicate;
 use super::super::inspect::verify_partition;
-use super::super::sim_disk::SimDisk;
+use super::super::sim_disk::{DiskOver, SimDisk};
 use super::inspect::verify;
 use super::*;
 
@@ -133,25 +133,9 @@ struct Retaining {
     done: Arc<AtomicBool>,
 }
 
-impl Disk for Retaining {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
-        self.disk.open(path, how)
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.disk.list(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
+impl DiskOver for Retaining {
+    fn disk(&self) -> &dyn Disk {
+        &self.disk
     }
 
     fn duplicate(&self, from: &Path, to: &Path, link: bool) -> io::Result<Duplicate> {
@@ -163,18 +147,6 @@ impl Disk for Retaining {
             }
         }
         self.disk.duplicate(from, to, link)
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_file(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_dir(path)
-    }
-
-    fn has_room_for(&self, files: u64) -> io::Result<()> {
-        self.disk.has_room_for(files)
     }
 }
 

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::os::fd::BorrowedFd;
 
-use super::super::disk::{Entry, File, Map, Open};
+use super::super::disk::{File, Open};
 use super::super::inspect::{
     Dumped, Finding, Kind, PartitionReport, Severity, State, dump_partition, verify_partition,
 };
-use super::super::sim_disk::SimDisk;
+use super::super::sim_disk::{DiskOver, FileOver, SimDisk};
 use super::*;
 
 /// A few blocks.
@@ -329,6 +328,23 @@ fn what_lies_beside_the_log_is_noted() {
     }
 }
 
+/// What a broker does not serve of it is damage: records that are the next segment's by their offsets.
+#[test]
+fn records_behind_the_next_segment_are_damage() {
+    let (disk, bytes) = two_segments();
+    let second = bases(&disk)[1];
+    disk.put(&path(0, "wal"), &disk.read(&path(second, "wal")).unwrap());
+    for without in ["idx", "sum"] {
+        disk.remove(&path(0, without));
+        let report = verify(&disk);
+        assert!(damage(&report).iter().any(|finding| finding.kind == Kind::Damaged), "{report:?}");
+        let shown = dump(&disk).0;
+        let mut whole = by_offset(&bytes);
+        whole.retain(|offset, _| *offset >= second);
+        assert!(shown == whole);
+    }
+}
+
 /// The original has no checksums, and lists every frame.
 #[test]
 fn a_log_of_the_original_is_walked() {
@@ -351,39 +367,15 @@ struct Failing {
     bytes: Range<u64>,
 }
 
-impl Disk for Failing {
+impl DiskOver for Failing {
+    fn disk(&self) -> &dyn Disk {
+        &self.disk
+    }
+
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         let file = self.disk.open(path, how)?;
         let bytes = if path == self.path { self.bytes.clone() } else { 0..0 };
         Ok(Arc::new(FailingFile { file, bytes }))
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.disk.list(path)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_file(path)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_dir(path)
-    }
-
-    fn has_room_for(&self, files: u64) -> io::Result<()> {
-        self.disk.has_room_for(files)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
     }
 }
 
@@ -393,9 +385,9 @@ struct FailingFile {
     bytes: Range<u64>,
 }
 
-impl File for FailingFile {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
+impl FileOver for FailingFile {
+    fn file(&self) -> &dyn File {
+        &*self.file
     }
 
     fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
@@ -410,30 +402,6 @@ impl File for FailingFile {
         } else {
             Err(rustix::io::Errno::IO.into())
         }
-    }
-
-    fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
-        self.file.write_at(buf, position)
-    }
-
-    fn set_len(&self, len: u64) -> io::Result<()> {
-        self.file.set_len(len)
-    }
-
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        self.file.reserve(len)
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.file.sync_data()
-    }
-
-    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
-        self.file.map(capacity)
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }
 

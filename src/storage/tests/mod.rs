@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use super::sim_disk::SimDisk;
 use super::{
-    AppendError, Cleanup, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log,
+    AppendError, Cleanup, Clock, Cursor, Disk, Durability, Environment, Fetch, FlushError, Log,
     LogOptions, ManualClock, OnCorruption, Retention, Timestamps, segment,
 };
 use crate::metrics::Metrics;
@@ -57,12 +57,19 @@ fn open_on(disk: &(impl Disk + Clone + 'static), dir: &Path, segment_bytes: u64)
 }
 
 fn open_with(disk: &(impl Disk + Clone + 'static), dir: &Path, options: LogOptions) -> Opened {
+    open_at(disk, dir, &Arc::new(ManualClock::new(1)), options)
+}
+
+/// Opens a log whose time the test moves.
+fn open_at(
+    disk: &(impl Disk + Clone + 'static),
+    dir: &Path,
+    clock: &Arc<ManualClock>,
+    options: LogOptions,
+) -> Opened {
     let metrics = Arc::new(Metrics::default());
-    let env = Environment {
-        disk: Arc::new(disk.clone()),
-        clock: Arc::new(ManualClock::new(1)),
-        metrics: Arc::clone(&metrics),
-    };
+    let (disk, clock) = (Arc::new(disk.clone()), Arc::clone(clock) as Arc<dyn Clock>);
+    let env = Environment { disk, clock, metrics: Arc::clone(&metrics) };
     Opened { log: Log::open(env, dir, options).unwrap(), metrics }
 }
 

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::disk::{Duplicate, Entry, File, Map, Open};
+use super::super::disk::{Duplicate, File, Open};
 use super::super::inspect::{Kind, Severity, State};
 use super::super::repair::{Action, Repair, RepairOptions, repair_partition};
-use super::super::sim_disk::{Seeded, SimDisk};
+use super::super::sim_disk::{DiskOver, FileOver, Seeded, SimDisk};
 use super::inspect::{SMALL, by_offset, dump, is_clean, two_segments, verify, verify_on};
 use super::*;
 
@@ -289,7 +288,11 @@ impl Mortal {
     }
 }
 
-impl Disk for Mortal {
+impl DiskOver for Mortal {
+    fn disk(&self) -> &dyn Disk {
+        &self.disk
+    }
+
     fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
         if how == Open::Create || how == Open::Truncate {
             self.live()?;
@@ -300,14 +303,6 @@ impl Disk for Mortal {
     fn create_dir(&self, path: &Path) -> io::Result<()> {
         self.live()?;
         self.disk.create_dir(path)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.disk.list(path)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -329,10 +324,6 @@ impl Disk for Mortal {
         self.live()?;
         self.disk.sync_dir(path)
     }
-
-    fn has_room_for(&self, files: u64) -> io::Result<()> {
-        self.disk.has_room_for(files)
-    }
 }
 
 #[derive(Debug)]
@@ -341,13 +332,9 @@ struct MortalFile {
     disk: Mortal,
 }
 
-impl File for MortalFile {
-    fn len(&self) -> io::Result<u64> {
-        self.file.len()
-    }
-
-    fn read_at(&self, buf: &mut [u8], position: u64) -> io::Result<usize> {
-        self.file.read_at(buf, position)
+impl FileOver for MortalFile {
+    fn file(&self) -> &dyn File {
+        &*self.file
     }
 
     fn write_at(&self, buf: &[u8], position: u64) -> io::Result<usize> {
@@ -360,21 +347,9 @@ impl File for MortalFile {
         self.file.set_len(len)
     }
 
-    fn reserve(&self, len: u64) -> io::Result<()> {
-        self.file.reserve(len)
-    }
-
     fn sync_data(&self) -> io::Result<()> {
         self.disk.live()?;
         self.file.sync_data()
-    }
-
-    fn map(&self, capacity: usize) -> io::Result<Box<dyn Map>> {
-        self.file.map(capacity)
-    }
-
-    fn fd(&self) -> Option<BorrowedFd<'_>> {
-        None
     }
 }
 

@@ -4,8 +4,7 @@ use std::io;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::disk::{Entry, File, Open};
-use super::super::sim_disk::{Seeded, SimDisk};
+use super::super::sim_disk::{DiskOver, Seeded, SimDisk};
 use super::*;
 
 #[test]
@@ -90,9 +89,8 @@ fn flushing_and_restarting_give_segments_their_names() {
     }
 }
 
-/// What a power cut can leave: the end of the first segment is gone, the second is there.
-#[test]
-fn a_provisional_segment_behind_a_hole_is_set_aside() {
+/// What a power cut can leave: the end of the first segment is gone, the second is there. Also gives the second one.
+fn provisional_behind_a_hole() -> (SimDisk, Vec<u8>) {
     let disk = SimDisk::default();
     let Opened { log, .. } = open(&disk, 300);
     let bytes = append(&log, record(&[1; 200])).unwrap();
@@ -100,6 +98,12 @@ fn a_provisional_segment_behind_a_hole_is_set_aside() {
     let lost = disk.read(&path(1, segment::PROVISIONAL)).unwrap();
     let disk = disk.kill();
     disk.put(&path(0, segment::WAL), &bytes[..100]);
+    (disk, lost)
+}
+
+#[test]
+fn a_provisional_segment_behind_a_hole_is_set_aside() {
+    let (disk, lost) = provisional_behind_a_hole();
     let again = open(&disk, 300);
     assert_eq!(again.log.end_offset(), 0);
     assert_eq!(again.metrics.torn_bytes.get(), 100 + lost.len() as u64);
@@ -155,13 +159,7 @@ fn segments_get_their_names_when_there_is_space_again() {
 /// What does not follow on the log is kept, and not written over by the next segment of its name.
 #[test]
 fn a_segment_that_cannot_be_set_aside_makes_the_log_read_only() {
-    let disk = SimDisk::default();
-    let Opened { log, .. } = open(&disk, 300);
-    let bytes = append(&log, record(&[1; 200])).unwrap();
-    append(&log, record(&[2; 200])).unwrap();
-    let lost = disk.read(&path(1, segment::PROVISIONAL)).unwrap();
-    let disk = disk.kill();
-    disk.put(&path(0, segment::WAL), &bytes[..100]);
+    let (disk, lost) = provisional_behind_a_hole();
     disk.faults(|faults| faults.no_rename = true);
     let Opened { log, .. } = open(&disk, 300);
     assert!(matches!(append(&log, record(b"x")), Err(AppendError::ReadOnly)));
@@ -217,39 +215,15 @@ struct Busy {
     renames: Arc<AtomicUsize>,
 }
 
-impl Disk for Busy {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Arc<dyn File>> {
-        self.disk.open(path, how)
-    }
-
-    fn create_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.create_dir(path)
-    }
-
-    fn list(&self, path: &Path) -> io::Result<Vec<Entry>> {
-        self.disk.list(path)
+impl DiskOver for Busy {
+    fn disk(&self) -> &dyn Disk {
+        &self.disk
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         assert!(self.renames.fetch_add(1, Ordering::Relaxed) < 100, "this flush would never end");
         append(self.log.get().unwrap(), record(&[1; 100])).unwrap();
         self.disk.rename(from, to)
-    }
-
-    fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        self.disk.sync_dir(path)
-    }
-
-    fn remove_file(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove_file(path)
-    }
-
-    fn has_room_for(&self, files: u64) -> io::Result<()> {
-        self.disk.has_room_for(files)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
     }
 }
 

@@ -179,3 +179,33 @@ fn a_gap_between_segments_is_told_and_skipped() {
         assert!(found == [&bytes[..cut.start], &bytes[cut.end..]].concat());
     }
 }
+
+/// Somebody has put the frames of a later segment into an earlier one. A lookup of their offsets goes to the later one, so a
+/// reader that goes through the log must not get them from the other.
+#[test]
+fn records_behind_the_next_segment_are_not_served() {
+    let disk = SimDisk::default();
+    let bytes = filled(&disk, 3);
+    let bases = bases(&disk);
+    let later = disk.read(&path(bases[2], "wal")).unwrap();
+    for without in [&["idx"][..], &["idx", "sum"]] {
+        let disk = disk.kill();
+        disk.put(&path(bases[0], "wal"), &later);
+        for extension in without {
+            disk.remove(&path(bases[0], extension));
+        }
+        let options = LogOptions { on_corruption: OnCorruption::Skip, ..options(SEGMENT) };
+        let Opened { log, .. } = open_with(&disk, Path::new(DIR), options);
+        let start = frames_of(&bytes).iter().find(|frame| frame.0 == bases[1]).unwrap().2.start;
+        let whole = bytes[start..].to_vec();
+        for offset in [0, bases[1] - 1, bases[1]] {
+            assert!(read_from(&log, offset) == (whole.clone(), End::Tail), "{offset}");
+        }
+        let [bad] = &log.damage()[..] else { panic!("{:?}", log.damage()) };
+        assert_eq!(bad.positions, 0..later.len() as u64);
+        assert!(bad.offsets.start <= bad.offsets.end && bad.offsets.end <= bases[1], "{bad:?}");
+        let mut cursor = log.locate_time(0).unwrap();
+        assert_eq!(log.offset_at(&mut cursor).unwrap(), bases[1]);
+        assert_lookups(&log, &whole);
+    }
+}

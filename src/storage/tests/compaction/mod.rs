@@ -37,13 +37,7 @@ struct World {
 
 impl World {
     fn on(disk: SimDisk, clock: Arc<ManualClock>, options: LogOptions) -> Self {
-        let metrics = Arc::new(Metrics::default());
-        let env = Environment {
-            disk: Arc::new(disk.clone()),
-            clock: Arc::clone(&clock) as Arc<dyn super::super::Clock>,
-            metrics: Arc::clone(&metrics),
-        };
-        let log = Log::open(env, Path::new(DIR), options).unwrap();
+        let Opened { log, metrics } = open_at(&disk, Path::new(DIR), &clock, options);
         Self { disk, clock, options, rules: RULES, log, metrics }
     }
 
