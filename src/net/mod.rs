@@ -2,12 +2,15 @@
 //!
 //! * [`connection`]: the protocol state machine of one connection, without I/O;
 //! * `open`: from a handshake to a partition; `status`: errors become what is told;
+//! * `admission`: how many connections there may be; `bounds`: what else holds for them;
 //! * `budget`: memory for large frames;
 //! * `reactor`: the threads that turn readiness into reads, appends and `sendfile`;
 //! * `sys`: what is asked of the operating system.
 //!
 //! [`DataPlane`] starts and stops all of it.
 
+mod admission;
+mod bounds;
 mod budget;
 pub mod connection;
 mod open;

@@ -45,6 +45,11 @@ fn connections(text: &mut Text, metrics: &Metrics) {
     for &reason in CloseReason::ALL {
         text.sample(&[("reason", reason.label())], metrics.closed.get(reason));
     }
+    text.gauge(
+        "hermitmq_receive_memory_bytes",
+        "Bytes of the memory budget for frames that are being received that are taken.",
+        metrics.receive_memory.get(),
+    );
     text.counter(
         "hermitmq_receive_memory_waits_total",
         "Times that a connection had to wait for the memory budget.",

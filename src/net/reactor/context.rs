@@ -11,8 +11,8 @@ use super::waiting::Spares;
 use super::worker::Job;
 use crate::broker::{Broker, Wake};
 use crate::metrics::Metrics;
+use crate::net::bounds::Bounds;
 use crate::net::budget::Budget;
-use crate::record::FrameLimits;
 
 /// Bytes of what nobody wants that are read at once.
 pub(super) const SCRATCH: usize = 16 * 1024;
@@ -26,7 +26,8 @@ pub(super) struct Context {
     pub(super) reactors: usize,
     pub(super) broker: Arc<Broker>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) limits: FrameLimits,
+    /// What holds for connections now.
+    pub(super) bounds: Bounds,
     pub(super) budget: Arc<Budget>,
     /// To the threads that open.
     pub(super) jobs: Sender<Job>,
@@ -51,6 +52,8 @@ pub(super) struct Context {
     pub(super) stalls: VecDeque<(Instant, Key, u64)>,
     /// Sessions that end once their answers are out, and when they end all the same.
     pub(super) lingers: VecDeque<(Instant, Key)>,
+    /// Connections in their handshake, and when they are closed.
+    pub(super) deadlines: BTreeSet<(Instant, u64)>,
     /// When a consumer may be due a heartbeat, by its key.
     pub(super) heartbeats: BTreeSet<(Instant, u64)>,
     /// The broker is going down: finish, do not begin.

@@ -14,6 +14,8 @@ use super::pulse::Heartbeat;
 use super::roster::ConnectionInfo;
 use super::session::Session;
 use crate::broker::{WaiterId, Wake};
+use crate::net::admission::{Seat, TooManyConnections};
+use crate::net::bounds::Bounds;
 use crate::net::open::Opened;
 
 thread_local! {
@@ -43,8 +45,10 @@ pub(super) const DELETIONS: WaiterId = WaiterId(u64::MAX);
 /// Something a reactor is told.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// A new connection.
-    Accepted(TcpStream, SocketAddr),
+    /// A new connection, and why it is one too many, if it is.
+    Accepted(TcpStream, SocketAddr, Seat, Option<TooManyConnections>),
+    /// From now on this holds for connections.
+    Bounds(Bounds),
     /// A producer whose partition belongs to this reactor.
     Moved(Box<Session>),
     /// A worker has done what a handshake asked for.

@@ -16,6 +16,7 @@ mod receive;
 mod roster;
 mod send;
 mod session;
+mod sweep;
 mod waiting;
 mod worker;
 
@@ -32,6 +33,7 @@ use slab::Slab;
 use self::context::Context;
 use self::inbox::{Key, Mail, Message};
 use self::session::{Ending, LINGER_TIME, Role, Session, Verdict};
+use super::admission::{Seat, TooManyConnections};
 use super::connection::Connection;
 use super::sys;
 use crate::metrics::CloseReason;
@@ -79,9 +81,8 @@ struct Reactor {
     generation: u32,
     /// Sessions that can go on but have had their turn.
     again: VecDeque<Key>,
-    /// Handshake deadlines, in order: they all have the same time.
-    deadlines: VecDeque<(Instant, Key)>,
-    handshake_timeout: Duration,
+    /// When all connections were looked through last.
+    swept: Instant,
     /// When to end, with whatever is still open.
     stop_at: Option<Instant>,
     inboxes: Vec<std::sync::Arc<inbox::Inbox>>,
@@ -122,6 +123,7 @@ impl Reactor {
             self.expire_stalls();
             self.expire_lingers();
             self.send_heartbeats();
+            self.sweep();
         }
     }
 
@@ -134,11 +136,12 @@ impl Reactor {
         if !self.again.is_empty() || !self.cx.inbox.is_empty() {
             return Some(Duration::ZERO);
         }
-        let first = self.deadlines.front().map(|(at, _)| *at);
+        let first = self.cx.deadlines.first().map(|(at, _)| *at);
         let stall = self.cx.stalls.front().map(|(at, ..)| *at);
         let linger = self.cx.lingers.front().map(|(at, _)| *at);
         let beat = self.cx.heartbeats.first().map(|(at, _)| *at);
-        let next = [first, stall, linger, beat, self.stop_at].into_iter().flatten().min();
+        let sweep = self.sweep_at();
+        let next = [first, stall, linger, beat, sweep, self.stop_at].into_iter().flatten().min();
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -151,7 +154,10 @@ impl Reactor {
             // Errors and hang-ups show when reading.
             session.hung_up |= event.is_read_closed() || event.is_error();
             session.readable |= event.is_readable() || session.hung_up;
-            session.writable |= event.is_writable() || event.is_error();
+            if event.is_writable() || event.is_error() {
+                session.writable = true;
+                session.blocked_since = None;
+            }
             // One that waits for its turn gets no extra one.
             if !session.queued {
                 self.drive(key);
@@ -167,7 +173,10 @@ impl Reactor {
         self.cx.inbox.take(mail);
         for message in mail.messages.drain(..) {
             match message {
-                Message::Accepted(stream, peer) => self.accepted(stream, peer),
+                Message::Accepted(stream, peer, seat, unwanted) => {
+                    self.accepted(stream, peer, seat, unwanted);
+                }
+                Message::Bounds(bounds) => self.cx.bounds = bounds,
                 Message::Moved(session) => self.insert(*session),
                 Message::Opened(key, result) => {
                     if let Some(session) =
@@ -244,13 +253,20 @@ impl Reactor {
         }
     }
 
-    fn accepted(&mut self, stream: TcpStream, peer: SocketAddr) {
-        if let Err(error) = sys::configure(&stream) {
+    fn accepted(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        seat: Seat,
+        unwanted: Option<TooManyConnections>,
+    ) {
+        if let Err(error) = sys::configure(&stream, &self.cx.bounds) {
             // The peer may be gone already; reading will tell.
             tracing::debug!(%peer, %error, "socket options not set");
         }
         self.cx.metrics.connections.inc();
-        let session = Session::new(stream, peer, Connection::new(self.cx.limits));
+        let mut session = Session::new(stream, peer, Connection::new(self.cx.bounds.frames));
+        (session.seat, session.unwanted) = (Some(seat), unwanted);
         self.insert(session);
     }
 
@@ -266,15 +282,16 @@ impl Reactor {
         session.queued = false;
         let token = Token(usize::try_from(key.0).unwrap_or(usize::MAX));
         let interest = Interest::READABLE | Interest::WRITABLE;
-        let in_handshake = session.connection.in_handshake();
+        let deadline = Instant::now() + self.cx.bounds.handshake;
+        if session.connection.in_handshake() {
+            session.deadline = Some(deadline);
+            self.cx.deadlines.insert((deadline, key.0));
+        }
         let registered = self.poll.registry().register(&mut session.stream, token, interest);
         entry.insert(session);
         if let Err(error) = registered {
             tracing::warn!(%error, "connection not registered");
             return self.close(key, None);
-        }
-        if in_handshake {
-            self.deadlines.push_back((Instant::now() + self.handshake_timeout, key));
         }
         self.drive(key);
         if self.cx.stopping {
@@ -356,6 +373,9 @@ impl Reactor {
         let peer = session.peer;
         let _in_span = session.span.enter();
         if let Some(reason) = reason {
+            if reason == CloseReason::WriteTimeout {
+                sys::forget_unsent(&session.stream);
+            }
             self.cx.metrics.closed.inc(reason);
             let (label, detail) = (reason.label(), &session.detail);
             // What peers do all day is for whoever looks for it; the rest is for the operator, within limits.
@@ -381,11 +401,12 @@ impl Reactor {
 
     fn expire_handshakes(&mut self) {
         let now = Instant::now();
-        while let Some(&(at, key)) = self.deadlines.front() {
+        while let Some(&(at, key)) = self.cx.deadlines.first() {
             if at > now {
                 break;
             }
-            self.deadlines.pop_front();
+            self.cx.deadlines.pop_first();
+            let key = Key(key);
             if self.session(key).is_some_and(|session| session.connection.in_handshake()) {
                 self.close(key, Some(CloseReason::HandshakeTimeout));
             }

@@ -21,9 +21,10 @@ use super::worker::Workers;
 use super::{Reactor, WAKER};
 use crate::broker::{Broker, Wake};
 use crate::model::limits;
+use crate::net::admission::Admission;
+use crate::net::bounds::Bounds;
 use crate::net::budget::Budget;
 use crate::net::{Options, SecurityOptions};
-use crate::record::FrameLimits;
 
 /// Connections waiting to be accepted, at most.
 const BACKLOG: i32 = 1024;
@@ -96,6 +97,7 @@ fn hint(error: &io::Error) -> &'static str {
 pub struct DataPlane {
     addr: SocketAddr,
     acceptor: Acceptor,
+    admission: Arc<Admission>,
     reactors: Vec<(Arc<Inbox>, JoinHandle<usize>)>,
     workers: [Workers; 2],
 }
@@ -126,8 +128,10 @@ impl DataPlane {
             polls.push((poll, Inbox::new(number, waker)));
         }
         let inboxes: Vec<_> = polls.iter().map(|(_, inbox)| Arc::clone(inbox)).collect();
-        let budget = Budget::new(u64::from(security.receive_memory_mb) * limits::MIB);
-        let payload_bytes = u64::from(security.max_payload_mb) * limits::MIB;
+        let memory = u64::from(security.receive_memory_mb) * limits::MIB;
+        let budget = Budget::new(memory, Arc::clone(broker.metrics()));
+        let bounds = Bounds::of(options, security);
+        let admission = Admission::new(security);
         let mut reactors = Vec::new();
         for (number, (poll, inbox)) in polls.into_iter().enumerate() {
             let wake: Arc<dyn Wake> = Arc::<Inbox>::clone(&inbox);
@@ -137,8 +141,7 @@ impl DataPlane {
                 sessions: Slab::new(),
                 generation: 0,
                 again: std::collections::VecDeque::new(),
-                deadlines: std::collections::VecDeque::new(),
-                handshake_timeout: Duration::from_secs(options.handshake_timeout_sec.into()),
+                swept: Instant::now(),
                 stop_at: None,
                 inboxes: inboxes.clone(),
                 warnings: super::Throttle::default(),
@@ -148,7 +151,7 @@ impl DataPlane {
                     reactors: count,
                     broker: Arc::clone(broker),
                     metrics: Arc::clone(broker.metrics()),
-                    limits: FrameLimits::incoming(u32::try_from(payload_bytes).unwrap_or(u32::MAX)),
+                    bounds,
                     budget: Arc::clone(&budget),
                     jobs: jobs.clone(),
                     reads: reads.clone(),
@@ -162,6 +165,7 @@ impl DataPlane {
                     scratch: vec![0; SCRATCH],
                     stalls: std::collections::VecDeque::new(),
                     lingers: std::collections::VecDeque::new(),
+                    deadlines: std::collections::BTreeSet::new(),
                     heartbeats: std::collections::BTreeSet::new(),
                     stopping: false,
                 },
@@ -169,8 +173,19 @@ impl DataPlane {
             let name = format!("reactor-{number}");
             reactors.push((inbox, thread::Builder::new().name(name).spawn(move || reactor.run())?));
         }
-        let acceptor = Acceptor::start(listener, inboxes, Arc::clone(broker.metrics()))?;
-        Ok(Self { addr, acceptor, reactors, workers: [openers, readers] })
+        let metrics = Arc::clone(broker.metrics());
+        let acceptor = Acceptor::start(listener, inboxes, Arc::clone(&admission), metrics)?;
+        Ok(Self { addr, acceptor, admission, reactors, workers: [openers, readers] })
+    }
+
+    /// Has other limits hold for connections: those that are there stay, however many, and keep what their sockets and their
+    /// frames were told. The memory for frames, the address and the threads are not among them.
+    pub fn reconfigure(&self, options: &Options, security: &SecurityOptions) {
+        self.admission.set(security);
+        let bounds = Bounds::of(options, security);
+        for (inbox, _) in &self.reactors {
+            inbox.send(Message::Bounds(bounds));
+        }
     }
 
     /// The address listened on.

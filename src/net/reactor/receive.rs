@@ -146,6 +146,7 @@ impl Session {
                 // A short read means that the socket is empty: one system call saved. Unless the peer's end is
                 // behind it, which is told once, and may have been told already.
                 self.readable = have + read == room.len() || self.hung_up;
+                self.active_at = cx.now;
                 room[..have].copy_from_slice(&self.pending);
                 self.pending.clear();
                 self.process(have + read, cx)
@@ -168,6 +169,9 @@ impl Session {
         self.readable = have + read == large.buf.len() || self.hung_up;
         large.buf.truncate(have + read);
         self.progress += read as u64;
+        if read > 0 {
+            self.active_at = cx.now;
+        }
         match got {
             Got::Bytes(_) if large.buf.len() < large.total => None,
             Got::Bytes(_) => self.append_large(cx),
@@ -281,6 +285,11 @@ impl Session {
     }
 
     fn open(&mut self, asked: Asked, cx: &mut Context) -> Option<Verdict> {
+        self.end_deadline(cx);
+        if let Some(error) = &self.unwanted {
+            self.refuse(status::of_admission(error));
+            return Some(Verdict::Again);
+        }
         if cx.stopping {
             if matches!(asked, Asked::V1_0(_)) {
                 return Some(Verdict::Close(None));

@@ -15,6 +15,7 @@ use super::receive::Large;
 use super::waiting::{Spares, WaitingAcks};
 use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
 use crate::metrics::{CloseReason, ConnectionRole};
+use crate::net::admission::{Seat, TooManyConnections};
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{self, Reading, Target};
 use crate::net::status::{self, Refusal};
@@ -125,6 +126,16 @@ pub(super) struct Session {
     /// All has been said, and the peer is told that: what it still sends is read, so that closing does not take back what
     /// is on its way to it.
     pub(super) draining: bool,
+    /// Its place among the reactor's `deadlines`.
+    pub(super) deadline: Option<Instant>,
+    /// When something was last received.
+    pub(super) active_at: Instant,
+    /// Since when it was seen to have something for its socket, which took nothing.
+    pub(super) blocked_since: Option<Instant>,
+    /// Its place among the connections.
+    pub(super) seat: Option<Seat>,
+    /// Why it is one too many, if it is: what it is told.
+    pub(super) unwanted: Option<TooManyConnections>,
     /// Its place among the reactor's `heartbeats`.
     pub(super) beat_at: Option<Instant>,
     /// When something was last sent to a consumer.
@@ -168,6 +179,11 @@ impl Session {
             closing: None,
             farewell: Vec::new(),
             draining: false,
+            deadline: None,
+            active_at: Instant::now(),
+            blocked_since: None,
+            seat: None,
+            unwanted: None,
             beat_at: None,
             sent_at: Instant::now(),
             lingers: false,
@@ -459,9 +475,17 @@ impl Session {
         Ok(())
     }
 
+    /// The handshake is done, or will not be.
+    pub(super) fn end_deadline(&mut self, cx: &mut Context) {
+        if let Some(at) = self.deadline.take() {
+            cx.deadlines.remove(&(at, self.key.0));
+        }
+    }
+
     /// Ends the session's business with its partition.
     pub(super) fn leave(&mut self, cx: &mut Context) {
         let waiter = self.waiter();
+        self.end_deadline(cx);
         if let Some(at) = self.beat_at.take() {
             cx.heartbeats.remove(&(at, self.key.0));
         }
