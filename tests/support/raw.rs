@@ -1,7 +1,7 @@
 //! Protocol 1.0 over a socket, with nothing between the test and the bytes.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 
 use hermitmq::protocol::{ACK_LEN, Ack, COMMIT_ACK};
 use hermitmq::record::{Check, FrameBuilder, FrameLimits, HEADER_LEN, Header, check, wire};
@@ -98,6 +98,18 @@ impl RawClient {
         stream.set_read_timeout(Some(HANG)).unwrap();
         stream.set_write_timeout(Some(HANG)).unwrap();
         Self { stream }
+    }
+
+    /// Connects from another address of this machine.
+    pub fn connect_from(from: IpAddr, addr: SocketAddr) -> Self {
+        let socket =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
+        socket.connect(&addr.into()).unwrap();
+        socket.set_tcp_nodelay(true).unwrap();
+        socket.set_read_timeout(Some(HANG)).unwrap();
+        socket.set_write_timeout(Some(HANG)).unwrap();
+        Self { stream: socket.into() }
     }
 
     /// Connects and sends, where the broker may have gone.
