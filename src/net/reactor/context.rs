@@ -11,8 +11,16 @@ use super::waiting::Spares;
 use super::worker::Job;
 use crate::broker::{Broker, Wake};
 use crate::metrics::Metrics;
+use crate::model::limits::PARTIAL_FRAMES_BYTES;
 use crate::net::bounds::Bounds;
 use crate::net::budget::Budget;
+
+/// A frame of at most this many bytes waits for its rest in the session's own small buffer; a larger one takes memory from
+/// the budget. With many connections it is less.
+pub(super) const PENDING_MAX: usize = 16 * 1024;
+
+/// Never is it less: a read has to bring something.
+const PENDING_MIN: usize = 256;
 
 /// Bytes of what nobody wants that are read at once.
 pub(super) const SCRATCH: usize = 16 * 1024;
@@ -54,8 +62,17 @@ pub(super) struct Context {
     pub(super) lingers: VecDeque<(Instant, Key)>,
     /// Connections in their handshake, and when they are closed.
     pub(super) deadlines: BTreeSet<(Instant, u64)>,
+    /// Those of them that have sent a part of it.
+    pub(super) partial_handshakes: BTreeSet<(Instant, u64)>,
+    /// What of a frame a connection may keep without memory from the budget, in bytes.
+    pub(super) pending_max: usize,
     /// When a consumer may be due a heartbeat, by its key.
     pub(super) heartbeats: BTreeSet<(Instant, u64)>,
     /// The broker is going down: finish, do not begin.
     pub(super) stopping: bool,
+}
+
+/// What each of so many connections may keep of a frame, in bytes.
+pub(super) fn pending_max(connections: usize) -> usize {
+    (PARTIAL_FRAMES_BYTES / connections.max(1)).clamp(PENDING_MIN, PENDING_MAX)
 }

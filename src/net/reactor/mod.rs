@@ -37,6 +37,7 @@ use super::admission::{Seat, TooManyConnections};
 use super::connection::Connection;
 use super::sys;
 use crate::metrics::CloseReason;
+use crate::model::limits;
 
 pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
 pub use self::pulse::Pulse;
@@ -116,6 +117,7 @@ impl Reactor {
             }
             turn = Instant::now();
             self.cx.now = turn;
+            self.cx.pending_max = context::pending_max(self.sessions.len());
             for event in &events {
                 self.event(event);
             }
@@ -406,10 +408,17 @@ impl Reactor {
                 break;
             }
             self.cx.deadlines.pop_first();
-            let key = Key(key);
-            if self.session(key).is_some_and(|session| session.connection.in_handshake()) {
-                self.close(key, Some(CloseReason::HandshakeTimeout));
-            }
+            self.give_up_handshake(Key(key));
+        }
+        while self.cx.partial_handshakes.len() > limits::PARTIAL_HANDSHAKES_MAX {
+            let Some((_, key)) = self.cx.partial_handshakes.pop_first() else { return };
+            self.give_up_handshake(Key(key));
+        }
+    }
+
+    fn give_up_handshake(&mut self, key: Key) {
+        if self.session(key).is_some_and(|session| session.connection.in_handshake()) {
+            self.close(key, Some(CloseReason::HandshakeTimeout));
         }
     }
 

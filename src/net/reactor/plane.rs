@@ -166,6 +166,8 @@ impl DataPlane {
                     stalls: std::collections::VecDeque::new(),
                     lingers: std::collections::VecDeque::new(),
                     deadlines: std::collections::BTreeSet::new(),
+                    partial_handshakes: std::collections::BTreeSet::new(),
+                    pending_max: super::context::PENDING_MAX,
                     heartbeats: std::collections::BTreeSet::new(),
                     stopping: false,
                 },

@@ -21,13 +21,6 @@ use crate::record::{FrameLimits, Run};
 /// Reads of one session before others get their turn.
 const READS_PER_TURN: usize = 4;
 
-/// A frame of at most this many bytes waits for its rest in the session's own small buffer; a larger one takes memory
-/// from the budget.
-const PENDING_MAX: u64 = 16 * 1024;
-
-/// Bytes that one read takes at most while connections wait for memory.
-const READ_CONTENDED: usize = 16 * 1024;
-
 /// Memory of a large frame is filled by this much as its bytes arrive: what is only claimed stays untouched.
 const LARGE_STEP: usize = 256 * 1024;
 
@@ -134,11 +127,12 @@ impl Session {
 
     fn read_frames(&mut self, cx: &mut Context) -> Option<Verdict> {
         let contended = cx.budget.is_contended();
+        let pending_max = cx.pending_max;
         let mut room = cx.gather.room();
         let have = self.pending.len();
         if contended {
             // What does not become a whole frame has to be kept, outside the budget: little of it.
-            let len = room.len().min(have + READ_CONTENDED);
+            let len = room.len().min(have + pending_max);
             room = &mut room[..len];
         }
         match read_some(&self.stream, &mut room[have..]) {
@@ -258,7 +252,13 @@ impl Session {
 
     /// Keeps what is pending, the start of a frame (or handshake) that takes `needed` bytes to go on.
     fn keep(&mut self, needed: u64, cx: &mut Context) {
-        if needed <= PENDING_MAX {
+        if let Some(deadline) = self.deadline {
+            if !self.pending.is_empty() {
+                cx.partial_handshakes.insert((deadline, self.key.0));
+            }
+            return;
+        }
+        if needed <= cx.pending_max as u64 {
             return;
         }
         let Some(lease) = cx.budget.take_or_wait(needed, &cx.memory_wake, self.waiter()) else {

@@ -479,6 +479,7 @@ impl Session {
     pub(super) fn end_deadline(&mut self, cx: &mut Context) {
         if let Some(at) = self.deadline.take() {
             cx.deadlines.remove(&(at, self.key.0));
+            cx.partial_handshakes.remove(&(at, self.key.0));
         }
     }
 

@@ -62,6 +62,10 @@ impl Reactor {
 
 impl Session {
     fn look(&mut self, now: Instant, bounds: &Bounds) -> Option<Found> {
+        if self.pending.is_empty() {
+            // What it needed once it may never need again.
+            self.pending = Vec::new();
+        }
         // One that is ending has its own time for that.
         if self.lingers || self.closing.is_some() {
             return None;
