@@ -83,8 +83,10 @@ fn ten_thousand_of_them() {
     }
     // What the allocator keeps for the next ones, it has after the first.
     println!("after each {CLIENTS} consumers: {memory:?} KiB");
-    let grown = memory[3].saturating_sub(memory[0]);
-    assert!(grown < 3072, "{memory:?} KiB: 100 bytes for each would be 3 MiB");
+    // How many were there at once is chance, and so is when the most were: but each crowd would add 976 KiB if each of it
+    // left 100 bytes.
+    let mut grown = memory.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+    assert!(grown.any(|kib| kib < 900), "{memory:?} KiB");
 
     // The one who waits among them is still there, and so is everything else.
     let mut waiting = RawClient::consume(addr, "other", "t", 0);
