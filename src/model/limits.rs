@@ -30,10 +30,10 @@ pub const CONNECTIONS_DEFAULT_MAX: u32 = 20_000;
 
 /// Bytes that the connections of one reactor may keep of frames that have not all arrived, outside the memory for large
 /// frames: with more connections each has less of it, and takes the rest from there.
-pub const PARTIAL_FRAMES_BYTES: usize = 4 * 1024 * 1024;
+pub const PARTIAL_FRAMES_BYTES: usize = 2 * 1024 * 1024;
 
 /// Handshakes of one reactor that have arrived in part. Beyond it the one with the earliest deadline is given up.
-pub const PARTIAL_HANDSHAKES_MAX: usize = 512;
+pub const PARTIAL_HANDSHAKES_MAX: usize = 256;
 
 /// Connections beyond the limit that are kept until they can be told so; those beyond these are closed at once.
 pub const REFUSED_CONNECTIONS_MAX: u32 = 256;

@@ -1,7 +1,7 @@
 //! Somebody who has nothing to do with the attack: how long its records take, beside it and without it.
 
 use std::net::SocketAddr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hermitmq::protocol::v1_1::Start;
@@ -24,8 +24,11 @@ const FLOOR: Duration = Duration::from_micros(500);
 /// How much slower than undisturbed is still undisturbed.
 const RATIO: u32 = 2;
 
-/// Attacks of other tests are not what is measured.
-static ALONE: Mutex<()> = Mutex::new(());
+/// Attacks of other tests are not what is measured, and take descriptors and memory that one of them may need.
+pub(super) fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A producer and a consumer of the same topic, connected before the attack.
 #[derive(Debug)]
@@ -66,7 +69,6 @@ fn median(mut values: Vec<Duration>) -> Duration {
 
 /// Measures a bystander with and without the attack, which goes on for as long as what `attack` returns is kept.
 pub(super) fn assert_undisturbed<A>(addr: SocketAddr, what: &str, mut attack: impl FnMut() -> A) {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut bystander = Bystander::new(addr);
     bystander.p99();
     for number in 1.. {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermitmq::protocol::v1_1::{Durability, Start as Position};
 
-use super::bystander::assert_undisturbed;
+use super::bystander::{alone, assert_undisturbed};
 use super::crowd::{Attacker, connect, room_for};
 use super::support::http::{closed, metric};
 use super::support::v1_1::{follower, producer};
@@ -15,6 +15,7 @@ const KIB_EACH: f64 = 2.0;
 
 #[test]
 fn ten_thousand_that_are_idle() {
+    let _alone = alone();
     let count = room_for(10_000);
     let (_dir, data) = scratch_in_memory();
     let broker = Start::on(&data).with_admin().run();
@@ -45,6 +46,7 @@ fn ten_thousand_that_are_idle() {
 
 #[test]
 fn a_flood_beyond_the_limit() {
+    let _alone = alone();
     let (_dir, data) = scratch_in_memory();
     let start = Start::on(&data).with_admin().arg("--set").arg("security.max_connections=50");
     let broker = start.run();
@@ -65,6 +67,7 @@ fn a_flood_beyond_the_limit() {
 /// Out of descriptors the broker serves those who are there, does not spin, and goes on once there are some again.
 #[test]
 fn no_descriptors_left() {
+    let _alone = alone();
     let (_dir, data) = scratch_in_memory();
     let start = Start::on(&data).with_admin();
     let broker = start.run_under(&["sh", "-c", "ulimit -n 64 && exec \"$@\"", "sh"]);

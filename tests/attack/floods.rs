@@ -6,7 +6,7 @@ use hermitmq::protocol::Status;
 use hermitmq::protocol::v1_1::{AnswerTo, Durability};
 use hermitmq::record::{Header, wire};
 
-use super::bystander::assert_undisturbed;
+use super::bystander::{alone, assert_undisturbed};
 use super::crowd::{Attacker, connect};
 use super::support::http::{closed, metric};
 use super::support::v1_1::{self, producer};
@@ -19,6 +19,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 /// Bytes that are no protocol, and such that begin as one.
 #[test]
 fn garbage() {
+    let _alone = alone();
     let (_dir, data) = scratch_in_memory();
     let broker = Start::on(&data).with_admin().run();
     let addr = broker.addr();
@@ -42,6 +43,7 @@ fn garbage() {
 /// Sizes that nobody sends, and such that are allowed and of which not a byte comes: neither takes memory.
 #[test]
 fn claims() {
+    let _alone = alone();
     let (_dir, data) = scratch_in_memory();
     let start = Start::on(&data).with_admin().arg("--set").arg("security.receive_memory_mb=64");
     let broker = start.run();
@@ -82,6 +84,7 @@ fn claims() {
 
 #[test]
 fn topics() {
+    let _alone = alone();
     let (_dir, data) = scratch_in_memory();
     let start = Start::on(&data).with_admin().arg("--set").arg("topics.max_topics=20");
     let broker = start.run();
@@ -116,6 +119,7 @@ fn topics() {
 
 #[test]
 fn groups() {
+    let _alone = alone();
     let (_dir, data) = scratch_in_memory();
     let start = Start::on(&data).with_admin().arg("--set").arg("offsets.max_groups=20");
     let broker = start.run();

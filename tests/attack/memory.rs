@@ -3,7 +3,7 @@
 use hermitmq::protocol::v1_1::Durability;
 use hermitmq::record::{HEADER_LEN, Header};
 
-use super::bystander::assert_undisturbed;
+use super::bystander::{alone, assert_undisturbed};
 use super::crowd::{connect, push, room_for};
 use super::support::http::{closed, metric};
 use super::support::v1_1::producer;
@@ -22,6 +22,7 @@ fn start_of_frame(payload_size: u32) -> Vec<u8> {
 /// 200 producers with frames of 50 MiB, each sent as far as the broker takes it, and consumers that read nothing.
 #[test]
 fn large_frames_of_many_producers() {
+    let _alone = alone();
     let Some(group) = ControlGroup::memory(LIMIT) else { return };
     let (_dir, data) = scratch();
     let mut broker = Start::on(&data).with_admin().by(group.enter()).run();
@@ -55,6 +56,7 @@ fn large_frames_of_many_producers() {
 /// Thousands of frames and handshakes, each small enough to be kept, and each without its last byte.
 #[test]
 fn small_parts_of_many_clients() {
+    let _alone = alone();
     let Some(group) = ControlGroup::memory(LIMIT) else { return };
     let count = room_for(if is_long() { 8000 } else { 5000 });
     let (_dir, data) = scratch();
@@ -77,8 +79,8 @@ fn small_parts_of_many_clients() {
         (frames, handshakes)
     };
     let clients = parts();
-    // All but 512 for each reactor.
-    let given_up = (count / 2) as f64 - 1024.0;
+    // All but 256 for each reactor.
+    let given_up = (count / 2) as f64 - 512.0;
     wait_for("handshakes to be given up", || {
         (closed(admin, "handshake_timeout") >= given_up).then_some(())
     });

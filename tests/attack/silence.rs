@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hermitmq::protocol::v1_1::{Durability, Start as Position};
 
-use super::bystander::assert_undisturbed;
+use super::bystander::{alone, assert_undisturbed};
 use super::support::http::{closed, metric};
 use super::support::v1_1::{self, committer, follower, group, open, producer};
 use super::support::{
@@ -32,6 +32,7 @@ fn handshakes() -> Vec<Vec<u8>> {
 /// the broker at the deadline for the whole.
 #[test]
 fn slow_handshakes_at_every_byte() {
+    let _alone = alone();
     let (_dir, data) = scratch();
     let start = Start::on(&data).with_admin().arg("--set").arg("server.handshake_timeout_sec=1");
     let broker = start.run();

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use mio::net::TcpStream;
+use rustix::io::ioctl_fionread;
 
 use super::context::Context;
 use super::gather::{Counts, Outcome};
 use super::session::{Ending, Role, Session, Verdict};
 use super::waiting::WAITING_MAX;
 use super::worker::{Job, Work};
+use crate::metrics::CloseReason;
 use crate::net::budget::Lease;
 use crate::net::connection::{Action, Asked, acks};
 use crate::net::open::open_now;
@@ -50,6 +52,10 @@ enum Got {
 impl Session {
     /// Reads and acts until the socket is empty or the turn is over.
     pub(super) fn drive_input(&mut self, cx: &mut Context) -> Verdict {
+        if self.awaits_memory && self.hung_up && !self.can_complete() {
+            // Others that wait are not to wait for it, too.
+            return Verdict::Close(Some(CloseReason::Truncated));
+        }
         let goes_on = |session: &Self| {
             let waits = session.awaits_memory || session.held || session.is_opening();
             let waits = waits || !session.out.is_empty();
@@ -264,6 +270,7 @@ impl Session {
         let Some(lease) = cx.budget.take_or_wait(needed, &cx.memory_wake, self.waiter()) else {
             cx.metrics.receive_memory_waits.inc();
             self.awaits_memory = true;
+            self.wanted = needed;
             return;
         };
         // The frame limits keep `needed` within `usize`.
@@ -274,6 +281,12 @@ impl Session {
             cx.stalls.push_back((Instant::now() + STALL_TIME, self.key, self.progress));
         }
         self.large = Some(Large { buf, total, _lease: lease });
+    }
+
+    /// Whether its socket holds the rest of the frame for which it waits, now that no more will come.
+    fn can_complete(&self) -> bool {
+        let there = ioctl_fionread(&self.stream).unwrap_or(u64::MAX);
+        there.saturating_add(self.pending.len() as u64) >= self.wanted
     }
 
     /// Memory may be there now.

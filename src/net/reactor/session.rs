@@ -94,6 +94,8 @@ pub(super) struct Session {
     pub(super) watched: bool,
     /// Not read until another connection gives memory back.
     pub(super) awaits_memory: bool,
+    /// Bytes of the frame for which it waits for memory.
+    pub(super) wanted: u64,
     /// Bytes from here on that are known to be in the page cache.
     pub(super) warm: u64,
     /// Not sent to until the page cache has what comes next.
@@ -163,6 +165,7 @@ impl Session {
             progress: 0,
             watched: false,
             awaits_memory: false,
+            wanted: 0,
             warm: 0,
             warming: false,
             waiting: WaitingAcks::default(),
