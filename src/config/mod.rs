@@ -118,7 +118,7 @@ impl Loaded {
         let set = leaves.filter(|(_, value)| !matches!(value, Value::Empty(..)));
         let settings = set.map(|(key, value)| {
             let layer = self.sources.get(&key).map_or(layer::DEFAULT, String::as_str).to_owned();
-            Setting { key, value: shown(&value), layer }
+            Setting { key, value: written(&value), layer }
         });
         Ok(settings.collect())
     }
@@ -176,6 +176,23 @@ fn shown(value: &Value) -> String {
         Value::Empty(..) => "null".to_owned(),
         Value::Dict(..) => "a table".to_owned(),
         Value::Array(..) => "a list".to_owned(),
+    }
+}
+
+/// A value as it would stand in a file, with all that is in a list or a table.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Array(_, items) => {
+            let items: Vec<_> = items.iter().map(written).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Dict(_, fields) => {
+            let set = fields.iter().filter(|(_, value)| !matches!(value, Value::Empty(..)));
+            let fields: Vec<_> =
+                set.map(|(name, value)| format!("{name} = {}", written(value))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        leaf => shown(leaf),
     }
 }
 

@@ -224,6 +224,8 @@ pub struct Metrics {
     pub receive_memory: Gauge,
     /// Times that a connection had to wait for the memory budget.
     pub receive_memory_waits: Counter,
+    /// Times that a connection was left alone because its principal was over its quota.
+    pub quota_waits: Counter,
     /// Offsets committed.
     pub commits: Counter,
     /// Commits beyond the end of the log, clamped to it.

@@ -4,6 +4,7 @@
 //! * `open`: from a handshake to a partition; `status`: errors become what is told;
 //! * `admission`: how many connections there may be; `bounds`: what else holds for them;
 //! * `budget`: memory for large frames;
+//! * `quota`: how much a principal may produce and consume;
 //! * `reactor`: the threads that turn readiness into reads, appends and `sendfile`;
 //! * `sys`: what is asked of the operating system.
 //!
@@ -15,11 +16,12 @@ mod budget;
 pub mod connection;
 mod open;
 mod options;
+mod quota;
 mod reactor;
 mod status;
 mod sys;
 
-pub use options::{Options, SecurityOptions};
+pub use options::{Options, QuotaOptions, SecurityOptions};
 pub use reactor::{
     ConnectionId, ConnectionInfo, Connections, DataPlane, InvalidConnectionId, Listed, ListenError,
     Listener, Pulse, StopReport,

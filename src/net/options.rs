@@ -1,5 +1,7 @@
 //! What an operator can set about the listener and its connections.
 
+use std::num::NonZeroU32;
+
 use serde::{Deserialize, Serialize};
 
 use crate::model::limits;
@@ -61,6 +63,22 @@ pub struct SecurityOptions {
     /// Time that a peer may leave unconfirmed what was sent to it, a question of keepalive too (`TCP_USER_TIMEOUT`), in seconds; 0
     /// for what the system does by itself. Linux only.
     pub user_timeout_sec: u32,
+    /// Principals that may only produce and consume so much in a second.
+    pub quota: Vec<QuotaOptions>,
+}
+
+/// How much one principal may produce and consume, over all its connections: a table `[[security.quota]]`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuotaOptions {
+    /// Its name: the IP address from which it connects.
+    pub principal: String,
+    /// What it may send, in KiB a second; no limit if it is left out.
+    #[serde(default)]
+    pub produce_kb_per_s: Option<NonZeroU32>,
+    /// What it is sent, in KiB a second; no limit if it is left out.
+    #[serde(default)]
+    pub consume_kb_per_s: Option<NonZeroU32>,
 }
 
 impl Default for SecurityOptions {
@@ -76,6 +94,7 @@ impl Default for SecurityOptions {
             write_timeout_sec: limits::WRITE_TIMEOUT_SEC_DEFAULT,
             keepalive_sec: limits::KEEPALIVE_SEC_DEFAULT,
             user_timeout_sec: limits::USER_TIMEOUT_SEC_DEFAULT,
+            quota: Vec::new(),
         }
     }
 }

@@ -38,6 +38,7 @@ const LIVE: &[(&str, Take)] = &[
     ("security.max_record_count", |to, from| {
         to.security.max_record_count = from.security.max_record_count;
     }),
+    ("security.quota", |to, from| to.security.quota.clone_from(&from.security.quota)),
     ("security.user_timeout_sec", |to, from| {
         to.security.user_timeout_sec = from.security.user_timeout_sec;
     }),

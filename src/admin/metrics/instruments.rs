@@ -55,6 +55,11 @@ fn connections(text: &mut Text, metrics: &Metrics) {
         "Times that a connection had to wait for the memory budget.",
         metrics.receive_memory_waits.get(),
     );
+    text.counter(
+        "hermitmq_quota_waits_total",
+        "Times that a connection was left alone because its principal was over its quota.",
+        metrics.quota_waits.get(),
+    );
 }
 
 fn records(text: &mut Text, metrics: &Metrics) {

@@ -14,6 +14,7 @@ use crate::metrics::Metrics;
 use crate::model::limits::PARTIAL_FRAMES_BYTES;
 use crate::net::bounds::Bounds;
 use crate::net::budget::Budget;
+use crate::net::quota::Quotas;
 
 /// A frame of at most this many bytes waits for its rest in the session's own small buffer; a larger one takes memory from
 /// the budget. With many connections it is less.
@@ -60,6 +61,10 @@ pub(super) struct Context {
     pub(super) stalls: VecDeque<(Instant, Key, u64)>,
     /// Sessions that end once their answers are out, and when they end all the same.
     pub(super) lingers: VecDeque<(Instant, Key)>,
+    /// What principals may produce and consume.
+    pub(super) quotas: Arc<Quotas>,
+    /// When a connection goes on whose principal was over its quota, by its key.
+    pub(super) pauses: BTreeSet<(Instant, u64)>,
     /// Connections in their handshake, and when they are closed.
     pub(super) deadlines: BTreeSet<(Instant, u64)>,
     /// Those of them that have sent a part of it.

@@ -17,6 +17,7 @@ use crate::broker::{WaiterId, Wake};
 use crate::net::admission::{Seat, TooManyConnections};
 use crate::net::bounds::Bounds;
 use crate::net::open::Opened;
+use crate::net::quota::Quotas;
 
 thread_local! {
     /// The reactor that this thread is, if it is one.
@@ -48,7 +49,7 @@ pub(super) enum Message {
     /// A new connection, and why it is one too many, if it is.
     Accepted(TcpStream, SocketAddr, Seat, Option<TooManyConnections>),
     /// From now on this holds for connections.
-    Bounds(Bounds),
+    Bounds(Bounds, Arc<Quotas>),
     /// A producer whose partition belongs to this reactor.
     Moved(Box<Session>),
     /// A worker has done what a handshake asked for.

@@ -10,6 +10,7 @@ mod context;
 mod control;
 mod gather;
 mod inbox;
+mod pace;
 mod plane;
 mod pulse;
 mod receive;
@@ -121,6 +122,7 @@ impl Reactor {
             for event in &events {
                 self.event(event);
             }
+            self.end_pauses();
             self.expire_handshakes();
             self.expire_stalls();
             self.expire_lingers();
@@ -142,8 +144,9 @@ impl Reactor {
         let stall = self.cx.stalls.front().map(|(at, ..)| *at);
         let linger = self.cx.lingers.front().map(|(at, _)| *at);
         let beat = self.cx.heartbeats.first().map(|(at, _)| *at);
-        let sweep = self.sweep_at();
-        let next = [first, stall, linger, beat, sweep, self.stop_at].into_iter().flatten().min();
+        let pause = self.cx.pauses.first().map(|(at, _)| *at);
+        let times = [first, stall, linger, beat, pause, self.sweep_at(), self.stop_at];
+        let next = times.into_iter().flatten().min();
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -178,7 +181,11 @@ impl Reactor {
                 Message::Accepted(stream, peer, seat, unwanted) => {
                     self.accepted(stream, peer, seat, unwanted);
                 }
-                Message::Bounds(bounds) => self.cx.bounds = bounds,
+                Message::Bounds(bounds, quotas) => {
+                    (self.cx.bounds, self.cx.quotas) = (bounds, quotas);
+                    let Self { sessions, cx, .. } = self;
+                    sessions.iter_mut().for_each(|(_, session)| session.take_quota(cx));
+                }
                 Message::Moved(session) => self.insert(*session),
                 Message::Opened(key, result) => {
                     if let Some(session) =
@@ -433,8 +440,8 @@ impl Reactor {
             let contended = self.cx.budget.is_contended();
             let Some(session) = self.session(key) else { continue };
             let progress = session.progress;
-            // One that is held by the disk cannot help it.
-            let held = session.held;
+            // One that is held by the disk, or by its quota, cannot help it.
+            let held = session.held || session.paused.is_some();
             if session.large.is_none() {
                 session.watched = false;
             } else if contended && !held && progress < before + receive::STALL_BYTES {

@@ -24,6 +24,7 @@ use crate::model::limits;
 use crate::net::admission::Admission;
 use crate::net::bounds::Bounds;
 use crate::net::budget::Budget;
+use crate::net::quota::Quotas;
 use crate::net::{Options, SecurityOptions};
 
 /// Connections waiting to be accepted, at most.
@@ -132,6 +133,7 @@ impl DataPlane {
         let budget = Budget::new(memory, Arc::clone(broker.metrics()));
         let bounds = Bounds::of(options, security);
         let admission = Admission::new(security);
+        let quotas = Quotas::of(&security.quota);
         let mut reactors = Vec::new();
         for (number, (poll, inbox)) in polls.into_iter().enumerate() {
             let wake: Arc<dyn Wake> = Arc::<Inbox>::clone(&inbox);
@@ -165,6 +167,8 @@ impl DataPlane {
                     scratch: vec![0; SCRATCH],
                     stalls: std::collections::VecDeque::new(),
                     lingers: std::collections::VecDeque::new(),
+                    quotas: Arc::clone(&quotas),
+                    pauses: std::collections::BTreeSet::new(),
                     deadlines: std::collections::BTreeSet::new(),
                     partial_handshakes: std::collections::BTreeSet::new(),
                     pending_max: super::context::PENDING_MAX,
@@ -185,8 +189,9 @@ impl DataPlane {
     pub fn reconfigure(&self, options: &Options, security: &SecurityOptions) {
         self.admission.set(security);
         let bounds = Bounds::of(options, security);
+        let quotas = Quotas::of(&security.quota);
         for (inbox, _) in &self.reactors {
-            inbox.send(Message::Bounds(bounds));
+            inbox.send(Message::Bounds(bounds, Arc::clone(&quotas)));
         }
     }
 

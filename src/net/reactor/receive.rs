@@ -56,8 +56,10 @@ impl Session {
             // Others that wait are not to wait for it, too.
             return Verdict::Close(Some(CloseReason::Truncated));
         }
+        let stopping = cx.stopping;
         let goes_on = |session: &Self| {
-            let waits = session.awaits_memory || session.held || session.is_opening();
+            let paused = session.paused.is_some() && !stopping;
+            let waits = paused || session.awaits_memory || session.held || session.is_opening();
             let waits = waits || !session.out.is_empty();
             !waits && session.closing.is_none() && (session.pending_new || session.readable)
         };
@@ -136,6 +138,11 @@ impl Session {
         let pending_max = cx.pending_max;
         let mut room = cx.gather.room();
         let have = self.pending.len();
+        if let Some(quota) = &self.quota {
+            let step = usize::try_from(quota.produce.step()).unwrap_or(usize::MAX);
+            let len = room.len().min(have.saturating_add(step));
+            room = &mut room[..len];
+        }
         if contended {
             // What does not become a whole frame has to be kept, outside the budget: little of it.
             let len = room.len().min(have + pending_max);
@@ -149,6 +156,7 @@ impl Session {
                 self.active_at = cx.now;
                 room[..have].copy_from_slice(&self.pending);
                 self.pending.clear();
+                self.charge_produced(read, cx);
                 self.process(have + read, cx)
             }
             Got::Nothing => {
@@ -168,12 +176,14 @@ impl Session {
         let read = if let Got::Bytes(read) = got { read } else { 0 };
         self.readable = have + read == large.buf.len() || self.hung_up;
         large.buf.truncate(have + read);
+        let is_whole = large.buf.len() == large.total;
         self.progress += read as u64;
         if read > 0 {
             self.active_at = cx.now;
+            self.charge_produced(read, cx);
         }
         match got {
-            Got::Bytes(_) if large.buf.len() < large.total => None,
+            Got::Bytes(_) if !is_whole => None,
             Got::Bytes(_) => self.append_large(cx),
             Got::Nothing => {
                 self.readable = false;

@@ -58,7 +58,10 @@ impl Session {
         }
         loop {
             match self.send(cx) {
-                Sent::Blocked => return self.rest(),
+                Sent::Blocked => {
+                    self.wait_for_quota(cx);
+                    return self.rest();
+                }
                 Sent::Turn => return Verdict::Again,
                 Sent::Close(reason) => return Verdict::Close(reason),
                 Sent::Damaged => return self.end_at_damage(cx),
@@ -102,10 +105,11 @@ impl Session {
             let Role::Consumer { partition, cursor, reading, .. } = &mut self.role else {
                 return Sent::Close(None);
             };
-            if !self.writable || self.warming {
+            if !self.writable || self.warming || (self.paused.is_some() && !cx.stopping) {
                 return Sent::Blocked;
             }
             let max = if self.warm > 0 { self.warm.min(left) } else { SLICE };
+            let max = self.quota.as_ref().map_or(max, |quota| max.min(quota.consume.step()));
             let max = reading.limit(cursor, max);
             if max == 0 {
                 partition.traffic().records_out.add(reading.count(reading.until_offset));
@@ -158,6 +162,9 @@ impl Session {
                     partition.traffic().bytes_out.add(sent);
                     left = left.saturating_sub(sent);
                     self.warm = self.warm.saturating_sub(sent);
+                    if self.charge_consumed(sent, cx) {
+                        return Sent::Blocked;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
                 Err(error) => return Sent::Close(blame(&error)),

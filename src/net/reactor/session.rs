@@ -18,6 +18,7 @@ use crate::metrics::{CloseReason, ConnectionRole};
 use crate::net::admission::{Seat, TooManyConnections};
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{self, Reading, Target};
+use crate::net::quota::Quota;
 use crate::net::status::{self, Refusal};
 use crate::protocol::COMMIT_ACK;
 use crate::protocol::v1_1::{Answer, AnswerTo, Client};
@@ -128,6 +129,10 @@ pub(super) struct Session {
     /// All has been said, and the peer is told that: what it still sends is read, so that closing does not take back what
     /// is on its way to it.
     pub(super) draining: bool,
+    /// How much its principal may produce and consume, if that has a limit.
+    pub(super) quota: Option<Arc<Quota>>,
+    /// Neither read nor sent to until then, for that: its place among the reactor's `pauses`.
+    pub(super) paused: Option<Instant>,
     /// Its place among the reactor's `deadlines`.
     pub(super) deadline: Option<Instant>,
     /// When something was last received.
@@ -182,6 +187,8 @@ impl Session {
             closing: None,
             farewell: Vec::new(),
             draining: false,
+            quota: None,
+            paused: None,
             deadline: None,
             active_at: Instant::now(),
             blocked_since: None,
@@ -318,6 +325,7 @@ impl Session {
                 return verdict;
             }
         }
+        self.take_quota(cx);
         self.pending_new = !self.pending.is_empty();
         self.span.in_scope(|| tracing::debug!("opened"));
         let verdict = self.begin(target, cx);
@@ -490,6 +498,9 @@ impl Session {
     pub(super) fn leave(&mut self, cx: &mut Context) {
         let waiter = self.waiter();
         self.end_deadline(cx);
+        if let Some(at) = self.paused.take() {
+            cx.pauses.remove(&(at, self.key.0));
+        }
         if let Some(at) = self.beat_at.take() {
             cx.heartbeats.remove(&(at, self.key.0));
         }

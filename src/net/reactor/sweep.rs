@@ -96,6 +96,11 @@ impl Session {
     /// Whether its silence is its own: a consumer is to be silent, and others may be waiting for the broker.
     fn may_be_idle(&self) -> bool {
         let works = matches!(self.role, Role::Producer(_) | Role::Committer(..));
-        works && self.owes_nothing() && !self.held && !self.awaits_memory && !self.queued
+        works
+            && self.owes_nothing()
+            && !self.held
+            && !self.awaits_memory
+            && !self.queued
+            && self.paused.is_none()
     }
 }
