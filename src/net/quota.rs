@@ -67,9 +67,10 @@ impl Bucket {
         Self { rate, epoch: Instant::now(), full_at: AtomicU64::new(0) }
     }
 
-    /// Bytes that go at once, at most.
-    pub(super) fn step(&self) -> u64 {
-        self.rate.map_or(u64::MAX, |rate| (rate / STEPS_PER_SECOND).max(STEP_MIN))
+    /// Of so many bytes those that may go at once.
+    pub(super) fn step<N: Copy + Ord + TryFrom<u64>>(&self, bytes: N) -> N {
+        let step = self.rate.map(|rate| (rate / STEPS_PER_SECOND).max(STEP_MIN));
+        step.and_then(|step| N::try_from(step).ok()).map_or(bytes, |step| step.min(bytes))
     }
 
     /// Takes a token for each byte. If there are too few: when the debt is paid.
@@ -141,7 +142,8 @@ mod tests {
         let quotas = Quotas::of(&[options]);
         assert!(quotas.find(|| "b".into()).is_none());
         let quota = quotas.find(|| "a".into()).unwrap();
-        assert_eq!((quota.produce.step(), quota.consume.step()), (8192, u64::MAX));
+        assert_eq!((quota.produce.step(10_000), quota.consume.step(10_000)), (8192, 10_000));
+        assert_eq!(quota.produce.step(100), 100);
         assert_eq!(quota.consume.charge(Instant::now(), u64::MAX), None);
         let none = Quotas::of(&[]);
         assert!(none.find(|| panic!("nobody is asked for a name")).is_none());

@@ -289,6 +289,7 @@ impl Reactor {
         session.readable = true;
         session.writable = true;
         session.queued = false;
+        session.wait_for_quota(&mut self.cx);
         let token = Token(usize::try_from(key.0).unwrap_or(usize::MAX));
         let interest = Interest::READABLE | Interest::WRITABLE;
         let deadline = Instant::now() + self.cx.bounds.handshake;

@@ -139,8 +139,7 @@ impl Session {
         let mut room = cx.gather.room();
         let have = self.pending.len();
         if let Some(quota) = &self.quota {
-            let step = usize::try_from(quota.produce.step()).unwrap_or(usize::MAX);
-            let len = room.len().min(have.saturating_add(step));
+            let len = have + quota.produce.step(room.len() - have);
             room = &mut room[..len];
         }
         if contended {
@@ -171,7 +170,8 @@ impl Session {
     fn read_large(&mut self, cx: &mut Context) -> Option<Verdict> {
         let large = self.large.as_mut()?;
         let have = large.buf.len();
-        large.buf.resize(large.total.min(have + LARGE_STEP), 0);
+        let step = self.quota.as_ref().map_or(LARGE_STEP, |quota| quota.produce.step(LARGE_STEP));
+        large.buf.resize(large.total.min(have + step), 0);
         let got = read_some(&self.stream, &mut large.buf[have..]);
         let read = if let Got::Bytes(read) = got { read } else { 0 };
         self.readable = have + read == large.buf.len() || self.hung_up;

@@ -109,7 +109,7 @@ impl Session {
                 return Sent::Blocked;
             }
             let max = if self.warm > 0 { self.warm.min(left) } else { SLICE };
-            let max = self.quota.as_ref().map_or(max, |quota| max.min(quota.consume.step()));
+            let max = self.quota.as_ref().map_or(max, |quota| quota.consume.step(max));
             let max = reading.limit(cursor, max);
             if max == 0 {
                 partition.traffic().records_out.add(reading.count(reading.until_offset));

@@ -329,6 +329,10 @@ impl Session {
         self.pending_new = !self.pending.is_empty();
         self.span.in_scope(|| tracing::debug!("opened"));
         let verdict = self.begin(target, cx);
+        if matches!(self.role, Role::Producer(_)) {
+            // What came with the handshake.
+            self.charge_produced(self.pending.len(), cx);
+        }
         cx.metrics.begun(self.role.counted());
         verdict
     }
