@@ -29,12 +29,13 @@ fn ten_thousand_that_are_idle() {
     let (before, memory) = (roles(), broker.memory_kib("RssAnon"));
     let mut grown = 0;
     let idle = || {
-        let begun = there();
+        // Of the round before nobody is left: the two are the bystander.
+        wait_for("the others to be gone", || (roles() <= before + 2.0).then_some(()));
         let mut crowd = connect(addr, count / 2, &follower("idle", None, Position::Latest));
         crowd.extend(connect(addr, count / 2, &producer("idle", Durability::Topic)));
-        // Those of the bystander, too.
-        wait_for("all to be served", || (roles() >= before + crowd.len() as f64).then_some(()));
-        assert!(there() >= begun + crowd.len() as f64);
+        wait_for("all to be served", || {
+            (roles() >= before + 2.0 + crowd.len() as f64).then_some(())
+        });
         grown = grown.max(broker.memory_kib("RssAnon").saturating_sub(memory));
         crowd
     };

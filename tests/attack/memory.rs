@@ -1,5 +1,8 @@
 //! Memory, more than there is: in a control group of 64 MiB, which the system ends if it takes more.
 
+use std::net::SocketAddr;
+use std::path::Path;
+
 use hermitmq::protocol::v1_1::Durability;
 use hermitmq::record::{HEADER_LEN, Header};
 
@@ -8,7 +11,7 @@ use super::crowd::{connect, push, room_for};
 use super::support::http::{closed, metric};
 use super::support::v1_1::producer;
 use super::support::{
-    ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch, wait_for,
+    Broker, ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch, wait_for,
 };
 
 const LIMIT: &str = "67108864";
@@ -19,42 +22,73 @@ fn start_of_frame(payload_size: u32) -> Vec<u8> {
     header.to_bytes().to_vec()
 }
 
-/// 200 producers with frames of 50 MiB, each sent as far as the broker takes it, and consumers that read nothing.
-#[test]
-fn large_frames_of_many_producers() {
-    let _alone = alone();
-    let Some(group) = ControlGroup::memory(LIMIT) else { return };
-    let (_dir, data) = scratch();
-    let mut broker = Start::on(&data).with_admin().by(group.enter()).run();
-    let (addr, admin) = (broker.addr(), broker.admin());
+/// A broker in a control group, with a topic that 20 consumers are sent and read nothing of.
+fn beside_stalled(group: &ControlGroup, data: &Path) -> (Broker, Vec<RawClient>) {
+    let broker = Start::on(data).with_admin().by(group.enter()).run();
+    let addr = broker.addr();
     let mut filling = RawClient::produce(addr, "large", 0);
     for number in 0..8 {
         filling.append(&frame(number, b"", &vec![7; 4 << 20]));
     }
-    let stalled: Vec<_> =
-        (0..20).map(|n| RawClient::consume(addr, &format!("g{n}"), "large", 0)).collect();
+    let stalled = (0..20).map(|n| RawClient::consume(addr, &format!("g{n}"), "large", 0));
+    let stalled = stalled.collect();
+    (broker, stalled)
+}
+
+/// 200 producers with frames of 50 MiB, each sent as far as the broker takes it.
+fn large_frames(addr: SocketAddr) -> Vec<RawClient> {
     let hello = [handshake(PRODUCE, &["large"], 0), start_of_frame(50 << 20)].concat();
+    let crowd = connect(addr, 200, &hello);
+    for client in &crowd {
+        // Gone at once when it goes: the system would send what the broker has not taken.
+        let socket = socket2::SockRef::from(client.stream());
+        socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
+    }
     let payload = vec![7; 256 * 1024];
-    let large = || {
-        let crowd = connect(addr, 200, &hello);
-        for client in &crowd {
-            // Gone at once when it goes: the system would send what the broker has not taken.
-            let socket = socket2::SockRef::from(client.stream());
-            socket.set_linger(Some(std::time::Duration::ZERO)).unwrap();
-        }
-        // Not the whole: it would be stored, and the disk is not what is measured.
-        for _ in 0..20 {
-            push(&crowd, &payload, 2 << 20);
-        }
-        crowd
-    };
-    assert_undisturbed(addr, "200 producers of 50 MiB", large);
-    assert!(broker.is_running(), "{}", broker.log_text());
+    // Not the whole: it would be stored, and the disk is not what is measured.
+    for _ in 0..20 {
+        push(&crowd, &payload, 2 << 20);
+    }
+    crowd
+}
+
+fn assert_given_back(admin: SocketAddr) {
     assert!(metric(admin, "hermitmq_receive_memory_waits_total") > 190.0);
     wait_for("all memory to be given back", || {
         (metric(admin, "hermitmq_receive_memory_bytes") == 0.0).then_some(())
     });
-    drop(stalled);
+}
+
+#[test]
+fn large_frames_of_many_producers_in_little_memory() {
+    let Some(group) = ControlGroup::memory(LIMIT) else { return };
+    let _alone = alone();
+    let (_dir, data) = scratch();
+    let (mut broker, _stalled) = beside_stalled(&group, &data);
+    let addr = broker.addr();
+    let mut other = RawClient::produce(addr, "other", 0);
+    let crowd = large_frames(addr);
+    for number in 0..200 {
+        assert_eq!(other.append(&frame(number, b"", b"served all the same")), number);
+    }
+    assert!(broker.is_running(), "{}", broker.log_text());
+    assert!(group.number("memory.max_usage_in_bytes") > 32 << 20, "it was the broker's");
+    drop(crowd);
+    assert_given_back(broker.admin());
+    assert!(broker.terminate().0.success());
+}
+
+/// With twice the memory: in less, one frame leaves next to none for the files of the log, and what others wait for is the
+/// system, which makes room.
+#[test]
+fn large_frames_of_many_producers_disturb_nobody() {
+    let Some(group) = ControlGroup::memory("134217728") else { return };
+    let _alone = alone();
+    let (_dir, data) = scratch();
+    let (broker, _stalled) = beside_stalled(&group, &data);
+    let addr = broker.addr();
+    assert_undisturbed(addr, "200 producers of 50 MiB", || large_frames(addr));
+    assert_given_back(broker.admin());
     assert!(broker.terminate().0.success());
 }
 

@@ -118,7 +118,6 @@ impl Reactor {
             }
             turn = Instant::now();
             self.cx.now = turn;
-            self.cx.pending_max = context::pending_max(self.sessions.len());
             for event in &events {
                 self.event(event);
             }
@@ -166,6 +165,7 @@ impl Reactor {
             // One that waits for its turn gets no extra one.
             if !session.queued {
                 self.drive(key);
+                self.trim_handshakes();
             }
         }
     }
@@ -299,11 +299,13 @@ impl Reactor {
         }
         let registered = self.poll.registry().register(&mut session.stream, token, interest);
         entry.insert(session);
+        self.cx.pending_max = context::pending_max(self.sessions.len());
         if let Err(error) = registered {
             tracing::warn!(%error, "connection not registered");
             return self.close(key, None);
         }
         self.drive(key);
+        self.trim_handshakes();
         if self.cx.stopping {
             self.finish(key);
         }
@@ -418,6 +420,10 @@ impl Reactor {
             self.cx.deadlines.pop_first();
             self.give_up_handshake(Key(key));
         }
+    }
+
+    /// Gives up those that have sent a part, as far as they are too many. Not later: a turn can bring very many.
+    fn trim_handshakes(&mut self) {
         while self.cx.partial_handshakes.len() > limits::PARTIAL_HANDSHAKES_MAX {
             let Some((_, key)) = self.cx.partial_handshakes.pop_first() else { return };
             self.give_up_handshake(Key(key));
