@@ -23,9 +23,6 @@ use crate::record::{FrameLimits, Run};
 /// Reads of one session before others get their turn.
 const READS_PER_TURN: usize = 4;
 
-/// Memory of a large frame is filled by this much as its bytes arrive: what is only claimed stays untouched.
-const LARGE_STEP: usize = 256 * 1024;
-
 /// A session that holds memory while others wait for it must receive [`STALL_BYTES`] in this time, or
 /// complete a frame.
 pub(super) const STALL_TIME: Duration = Duration::from_secs(20);
@@ -79,6 +76,10 @@ impl Session {
             };
             if let Some(verdict) = verdict {
                 return verdict;
+            }
+            if self.large.is_some() {
+                // As much as one read brings of it is a turn's worth.
+                break;
             }
         }
         let ends = self.closing.is_some() && self.out.is_empty();
@@ -170,12 +171,16 @@ impl Session {
     fn read_large(&mut self, cx: &mut Context) -> Option<Verdict> {
         let large = self.large.as_mut()?;
         let have = large.buf.len();
-        let step = self.quota.as_ref().map_or(LARGE_STEP, |quota| quota.produce.step(LARGE_STEP));
-        large.buf.resize(large.total.min(have + step), 0);
-        let got = read_some(&self.stream, &mut large.buf[have..]);
+        // Nothing is gathered now: all of the buffer is free, and warm, which the frame's own memory is not. That is touched
+        // as its bytes arrive, not when they are claimed.
+        let mut room = cx.gather.room();
+        let step = room.len().min(large.total - have);
+        let step = self.quota.as_ref().map_or(step, |quota| quota.produce.step(step));
+        room = &mut room[..step];
+        let got = read_some(&self.stream, room);
         let read = if let Got::Bytes(read) = got { read } else { 0 };
-        self.readable = have + read == large.buf.len() || self.hung_up;
-        large.buf.truncate(have + read);
+        self.readable = read == step || self.hung_up;
+        large.buf.extend_from_slice(&room[..read]);
         let is_whole = large.buf.len() == large.total;
         self.progress += read as u64;
         if read > 0 {
