@@ -16,7 +16,7 @@ const RECORDS: usize = 200;
 const ROUNDS: usize = 3;
 
 /// Tries: a machine that is busy with something else disturbs one, a broker that lets others wait disturbs all.
-const TRIES: usize = 5;
+const TRIES: usize = 8;
 
 /// Below this nobody is disturbed, whatever the ratio.
 const FLOOR: Duration = Duration::from_micros(500);

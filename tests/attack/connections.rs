@@ -55,7 +55,7 @@ fn a_flood_beyond_the_limit() {
     let flood = || {
         let held = connect(addr, 100, b"");
         let hello = producer("t", Durability::Topic);
-        let coming = Attacker::start(Duration::from_millis(5), move || {
+        let coming = Attacker::start(Duration::from_millis(10), move || {
             drop(connect(addr, 5, &hello));
         });
         (coming, held)

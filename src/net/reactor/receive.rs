@@ -143,8 +143,9 @@ impl Session {
             let len = have + quota.produce.step(room.len() - have);
             room = &mut room[..len];
         }
-        if contended {
-            // What does not become a whole frame has to be kept, outside the budget: little of it.
+        if contended || self.connection.in_handshake() {
+            // What does not become a whole frame has to be kept, outside the budget: little of it. So has what follows a
+            // handshake, until that is acted upon.
             let len = room.len().min(have + pending_max);
             room = &mut room[..len];
         }
