@@ -52,8 +52,8 @@ fn come_and_go(addr: SocketAddr, number: usize) {
 #[test]
 fn ten_thousand_of_them() {
     let (_dir, data) = scratch_in_memory();
-    // A handshake's deadline is remembered for so long, whatever becomes of the connection.
-    let broker = StartBroker::on(&data).arg("--set").arg("server.handshake_timeout_sec=1").run();
+    // As a rule none of this is over before the others have come: a deadline that is kept behind a handshake would show.
+    let broker = StartBroker::on(&data).arg("--set").arg("server.handshake_timeout_sec=60").run();
     let (addr, pid) = (broker.addr(), broker.pid());
     let mut producer = RawClient::produce(addr, "t", 0);
     producer.append(&frame(1, b"", b"first"));
@@ -83,9 +83,10 @@ fn ten_thousand_of_them() {
     }
     // What the allocator keeps for the next ones, it has after the first.
     println!("after each {CLIENTS} consumers: {memory:?} KiB");
-    // A table may double once in between; what is left behind is left each time.
-    let grown = memory.windows(2).map(|two| two[1].saturating_sub(two[0])).min().unwrap();
-    assert!(grown < 900, "{memory:?} KiB: 100 bytes for each would be 976 KiB each time");
+    // How many were there at once is chance, and so is when the most were: but each crowd would add 976 KiB if each of it
+    // left 100 bytes.
+    let mut grown = memory.windows(2).map(|pair| pair[1].saturating_sub(pair[0]));
+    assert!(grown.any(|kib| kib < 900), "{memory:?} KiB");
 
     // The one who waits among them is still there, and so is everything else.
     let mut waiting = RawClient::consume(addr, "other", "t", 0);

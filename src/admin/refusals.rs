@@ -3,7 +3,8 @@
 use super::problem::{Kind, Problem};
 use super::state::CloseError;
 use crate::broker::{
-    AppendError, GroupError, LocateError, PartitionError, PeekError, StoreError, TopicError,
+    AppendError, CommitError, GroupError, LocateError, PartitionError, PeekError, StoreError,
+    TopicError,
 };
 
 /// A topic was not found, created, altered or deleted.
@@ -35,6 +36,9 @@ pub(super) fn of_group(error: &GroupError) -> Problem {
         E::UnknownPartition { .. } => problem(Kind::UnknownPartition).of("partitions"),
         E::InUse { .. } => problem(Kind::Conflict),
         E::OutOfRange { .. } => problem(Kind::OutOfRange).of("to"),
+        E::Commit {
+            source: CommitError::TableFull | CommitError::TooManyGroups { .. }, ..
+        } => problem(Kind::LimitReached),
         E::Locate { .. } | E::Commit { .. } => problem(Kind::Storage),
     }
 }

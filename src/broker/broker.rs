@@ -120,6 +120,8 @@ impl Broker {
         let table = Arc::new(OffsetTable::new());
         let opened_ns = time.now_ns();
         restore::restore(&offsets_log, &table, &opener.env.metrics, opened_ns)?;
+        // Not before: what was committed is not forgotten because of a limit.
+        table.set_max_groups(offsets.max_groups);
         let flusher =
             Flusher::start(Arc::clone(&shared.flush_queue)).map_err(BrokerError::Thread)?;
         let broker = Self {
@@ -271,6 +273,11 @@ impl Broker {
     /// Number of committed offsets, all groups together.
     pub fn committed_count(&self) -> usize {
         self.table.len()
+    }
+
+    /// Groups that have committed offsets.
+    pub fn group_count(&self) -> usize {
+        self.table.groups()
     }
 
     /// The partition, if its topic exists; `None` if the topic does not. Never touches the disk.

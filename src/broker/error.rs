@@ -89,7 +89,7 @@ pub enum PartitionError {
     #[error("{0} is reserved")]
     Reserved(TopicName),
     /// The broker holds as many partitions as it may.
-    #[error("{partitions} more partitions exceed the limit of {max}")]
+    #[error("{partitions} more partitions exceed the limit of {max} (topics.max_partitions)")]
     LimitReached {
         /// Partitions the topic would have had.
         partitions: u32,
@@ -97,7 +97,7 @@ pub enum PartitionError {
         max: u32,
     },
     /// The broker holds as many topics as it may.
-    #[error("there are {there} topics, and the limit is {max}")]
+    #[error("there are {there} topics, and the limit is {max} (topics.max_topics)")]
     TooManyTopics {
         /// Topics there are.
         there: usize,
@@ -151,6 +151,12 @@ pub enum CommitError {
     /// The table holds as many offsets as it may.
     #[error("no room for one more group and partition")]
     TableFull,
+    /// The group has committed nothing yet, and there are as many as there may be.
+    #[error("there are {max} groups, and no more may commit (offsets.max_groups)")]
+    TooManyGroups {
+        /// The limit, `offsets.max_groups`.
+        max: usize,
+    },
     /// The topic was deleted.
     #[error("the topic was deleted")]
     Deleted,

@@ -58,14 +58,56 @@ pub(super) struct OffsetTable {
     shards: Box<[Mutex<HashMap<OffsetKey, Committed>>]>,
     hasher: std::hash::RandomState,
     len: AtomicUsize,
+    /// Entries of each group. Locked for a key that comes or goes, not for a commit.
+    groups: Mutex<HashMap<GroupName, usize>>,
+    /// With this many groups, no new one gets an entry.
+    max_groups: AtomicUsize,
 }
 
 impl OffsetTable {
+    /// An empty table, for any number of groups: those that have committed before are served, however many.
     pub(super) fn new() -> Self {
         Self {
             shards: (0..OFFSET_SHARDS).map(|_| Mutex::default()).collect(),
             hasher: std::hash::RandomState::new(),
             len: AtomicUsize::new(0),
+            groups: Mutex::default(),
+            max_groups: AtomicUsize::new(usize::MAX),
+        }
+    }
+
+    /// From now on no group is new beyond this number of them.
+    pub(super) fn set_max_groups(&self, max: u32) {
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        self.max_groups.store(max, Ordering::Relaxed);
+    }
+
+    /// Makes room for one more entry of a group.
+    fn enter(&self, group: &GroupName) -> Result<(), Full> {
+        if self.len.load(Ordering::Relaxed) >= COMMITTED_OFFSETS_MAX {
+            return Err(Full::Offsets);
+        }
+        let max = self.max_groups.load(Ordering::Relaxed);
+        let mut groups = self.groups.lock();
+        let there = groups.len();
+        match groups.get_mut(group) {
+            Some(entries) => *entries += 1,
+            None if there >= max => return Err(Full::Groups { max }),
+            None => drop(groups.insert(group.clone(), 1)),
+        }
+        self.len.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// An entry of a group is gone.
+    fn exit(&self, group: &GroupName) {
+        self.len.fetch_sub(1, Ordering::Relaxed);
+        let mut groups = self.groups.lock();
+        if let Some(entries) = groups.get_mut(group) {
+            *entries -= 1;
+            if *entries == 0 {
+                groups.remove(group);
+            }
         }
     }
 
@@ -87,16 +129,19 @@ impl OffsetTable {
         key: OffsetKey,
         committed: Committed,
         write: impl FnOnce() -> Result<(), E>,
-    ) -> Result<Result<(), TableFull>, E> {
+    ) -> Result<Result<(), Full>, E> {
         let mut shard = self.shard(&key).lock();
         let known = shard.contains_key(&key);
-        if !known && self.len.load(Ordering::Relaxed) >= COMMITTED_OFFSETS_MAX {
-            return Ok(Err(TableFull));
+        if !known && let Err(full) = self.enter(&key.group) {
+            return Ok(Err(full));
         }
-        write()?;
-        if shard.insert(key, committed).is_none() {
-            self.len.fetch_add(1, Ordering::Relaxed);
+        if let Err(error) = write() {
+            if !known {
+                self.exit(&key.group);
+            }
+            return Err(error);
         }
+        shard.insert(key, committed);
         Ok(Ok(()))
     }
 
@@ -113,7 +158,10 @@ impl OffsetTable {
             // Under the shard's lock: whoever forgets the topic's offsets comes after that, or has said so before.
             if is_deleted() { Err(CommitError::Deleted) } else { Ok(append(log, frame)?) }
         };
-        self.set(key, committed, write)?.map_err(|_| CommitError::TableFull)
+        self.set(key, committed, write)?.map_err(|full| match full {
+            Full::Offsets => CommitError::TableFull,
+            Full::Groups { max } => CommitError::TooManyGroups { max },
+        })
     }
 
     /// Forgets an offset that `goes`, and appends to the log that it is forgotten. False if there was none to go.
@@ -130,14 +178,15 @@ impl OffsetTable {
         }
         append(log, entry(key, None, now_ns))?;
         shard.remove(key);
-        self.len.fetch_sub(1, Ordering::Relaxed);
+        self.exit(&key.group);
         Ok(true)
     }
 
     /// Forgets an offset of which the log says that it is forgotten.
     pub(super) fn unset(&self, key: &OffsetKey) {
-        if self.shard(key).lock().remove(key).is_some() {
-            self.len.fetch_sub(1, Ordering::Relaxed);
+        let mut shard = self.shard(key).lock();
+        if shard.remove(key).is_some() {
+            self.exit(&key.group);
         }
     }
 
@@ -182,11 +231,21 @@ impl OffsetTable {
     pub(super) fn len(&self) -> usize {
         self.len.load(Ordering::Relaxed)
     }
+
+    /// Groups that have a key in it.
+    pub(super) fn groups(&self) -> usize {
+        self.groups.lock().len()
+    }
 }
 
-/// The table holds as many keys as it may.
+/// The table takes no new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TableFull;
+pub(super) enum Full {
+    /// It holds as many as it may.
+    Offsets,
+    /// It would be the first one of its group, and there are `max` groups.
+    Groups { max: usize },
+}
 
 fn entry(key: &OffsetKey, offset: Option<Offset>, timestamp_ns: u64) -> Vec<u8> {
     let mut frame = Vec::new();
@@ -281,5 +340,27 @@ mod tests {
         table.unset(&key("g", "t", 0));
         table.unset(&key("g", "t", 0));
         assert_eq!((table.get(&key("g", "t", 0)), table.len()), (None, 0));
+        assert_eq!(table.groups(), 0);
+    }
+
+    #[test]
+    fn beyond_the_limit_no_group_is_new() {
+        let table = OffsetTable::new();
+        let set = |group, partition| {
+            let committed = Committed::new(1, 1);
+            table.set(key(group, "t", partition), committed, || Ok::<_, ()>(())).unwrap()
+        };
+        assert_eq!((set("a", 0), set("b", 0), set("c", 0)), (Ok(()), Ok(()), Ok(())));
+        table.set_max_groups(2);
+        assert_eq!(set("d", 0), Err(Full::Groups { max: 2 }));
+        assert_eq!((set("c", 0), set("c", 1)), (Ok(()), Ok(())), "those that are there go on");
+        table.unset(&key("c", "t", 0));
+        assert_eq!((table.groups(), table.len()), (3, 3));
+        for gone in [key("c", "t", 1), key("b", "t", 0)] {
+            table.unset(&gone);
+        }
+        let refused = table.set(key("d", "t", 0), Committed::new(1, 1), || Err("disk"));
+        assert_eq!((refused, table.groups()), (Err("disk"), 1), "what was not written is nobody");
+        assert_eq!((set("d", 0), set("e", 0)), (Ok(()), Err(Full::Groups { max: 2 })));
     }
 }

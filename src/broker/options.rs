@@ -38,11 +38,16 @@ pub struct OffsetsOptions {
     /// Time without a commit and without a connected consumer after which the offsets of a group are forgotten, in hours;
     /// 0 for never.
     pub retention_hours: u32,
+    /// Most groups that have committed offsets; beyond it no other one can commit.
+    pub max_groups: u32,
 }
 
 impl Default for OffsetsOptions {
     fn default() -> Self {
-        Self { retention_hours: limits::OFFSETS_RETENTION_HOURS_DEFAULT }
+        Self {
+            retention_hours: limits::OFFSETS_RETENTION_HOURS_DEFAULT,
+            max_groups: limits::GROUPS_DEFAULT_MAX,
+        }
     }
 }
 

@@ -41,6 +41,7 @@ impl Broker {
         self.opener.shared.space.set_min(new.storage.min_free_mb);
         self.retention.set_total_mb(new.storage.max_total_mb);
         self.set_offsets_retention_hours(new.offsets.retention_hours);
+        self.table.set_max_groups(new.offsets.max_groups);
         let declared: HashSet<_> = new.declared.iter().map(|topic| &topic.name).collect();
         for (name, topic) in &mut *self.topics.write() {
             topic.declared = declared.contains(name);

@@ -5,6 +5,12 @@ use crate::model::limits;
 /// Longest time that a configuration may set, in seconds.
 const TIMEOUT_SEC_MAX: u64 = 3600;
 
+/// Longest time that a peer may be allowed to be silent or to take nothing, in seconds: a week.
+const IDLE_SEC_MAX: u64 = 604_800;
+
+/// Longest time before a question of keepalive, in seconds: the system takes no more.
+const KEEPALIVE_SEC_MAX: u64 = 32_767;
+
 /// Longest flush interval that a configuration may set, in milliseconds.
 const FLUSH_INTERVAL_MS_MAX: u64 = 3_600_000;
 
@@ -46,10 +52,19 @@ const RANGES: &[(&str, u64, u64)] = &[
     ("storage.max_buffer_return_kb", 0, U32_MAX),
     ("security.max_payload_mb", 1, limits::PAYLOAD_MB_MAX as u64),
     ("security.receive_memory_mb", 1, U32_MAX),
+    ("security.max_key_kb", 1, limits::KEY_BYTES_MAX as u64 / 1024),
+    ("security.max_record_count", 1, limits::RECORD_COUNT_MAX as u64),
+    ("security.max_connections", 0, U32_MAX),
+    ("security.max_connections_per_address", 0, U32_MAX),
+    ("security.idle_timeout_sec", 0, IDLE_SEC_MAX),
+    ("security.write_timeout_sec", 0, IDLE_SEC_MAX),
+    ("security.keepalive_sec", 0, KEEPALIVE_SEC_MAX),
+    ("security.user_timeout_sec", 0, IDLE_SEC_MAX),
     ("topics.default_partitions", 1, limits::PARTITIONS_PER_TOPIC_MAX as u64),
     ("topics.max_partitions", 1, U32_MAX),
     ("topics.max_topics", 1, U32_MAX),
     ("offsets.retention_hours", 0, U32_MAX),
+    ("offsets.max_groups", 1, U32_MAX),
     ("admin.metrics_max_series", 0, U32_MAX),
 ];
 

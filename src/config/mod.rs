@@ -178,16 +178,6 @@ fn flatten(dict: &Dict) -> BTreeMap<String, Value> {
     leaves
 }
 
-/// A value as it stands in a file, lists with what is in them.
-fn written(value: &Value) -> String {
-    match value {
-        Value::Array(_, items) => {
-            format!("[{}]", items.iter().map(written).collect::<Vec<_>>().join(", "))
-        }
-        other => shown(other),
-    }
-}
-
 /// A value as an operator would write it.
 fn shown(value: &Value) -> String {
     match value {
@@ -203,6 +193,23 @@ fn shown(value: &Value) -> String {
         Value::Empty(..) => "null".to_owned(),
         Value::Dict(..) => "a table".to_owned(),
         Value::Array(..) => "a list".to_owned(),
+    }
+}
+
+/// A value as it would stand in a file, with all that is in a list or a table.
+fn written(value: &Value) -> String {
+    match value {
+        Value::Array(_, items) => {
+            let items: Vec<_> = items.iter().map(written).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Dict(_, fields) => {
+            let set = fields.iter().filter(|(_, value)| !matches!(value, Value::Empty(..)));
+            let fields: Vec<_> =
+                set.map(|(name, value)| format!("{name} = {}", written(value))).collect();
+            format!("{{ {} }}", fields.join(", "))
+        }
+        leaf => shown(leaf),
     }
 }
 

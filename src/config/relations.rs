@@ -15,6 +15,7 @@ impl Checked {
     pub(super) fn relations(&mut self) {
         self.default_partitions();
         self.admin_address();
+        self.quotas();
         self.declared_topics();
         self.tls_files();
     }
@@ -64,6 +65,21 @@ impl Checked {
             if needed && self.value(file).and_then(Value::as_str).is_none() {
                 self.blame(&[by], format!("needs {file}, which is not set"));
             }
+        }
+    }
+
+    fn quotas(&mut self) {
+        const QUOTA: &str = "security.quota";
+        let quotas = self.value(QUOTA).and_then(Value::as_array).unwrap_or_default();
+        let name = |quota: &Value| {
+            let name = quota.as_dict().and_then(|quota| quota.get("principal"));
+            name.and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let mut seen = std::collections::BTreeSet::new();
+        let again: Vec<_> =
+            quotas.iter().map(name).filter(|name| !seen.insert(name.clone())).collect();
+        if let Some(name) = again.first() {
+            self.blame(&[QUOTA], format!("the principal {name:?} has more than one quota"));
         }
     }
 

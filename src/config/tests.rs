@@ -279,7 +279,7 @@ fn every_range_is_of_a_key_that_exists_and_holds_its_default() {
         .filter(|(_, value)| value.to_u128().is_some() || matches!(value, Value::Empty(..)))
         .map(|(key, _)| key);
     let ranged = numbers.filter(|key| super::keys::range(key).is_some()).count();
-    assert_eq!(ranged, 29, "each whole-number key has its range");
+    assert_eq!(ranged, 38, "each whole-number key has its range");
 }
 
 #[test]
@@ -303,6 +303,10 @@ fn the_container_decides_what_is_left_to_it() {
         show.contains("security.receive_memory_mb = 128  # a quarter of memory limit\n"),
         "{show}"
     );
+    assert!(show.contains("security.max_connections = 20000  # default\n"), "{show}");
+    let show = of(64 << 20, &[]).1;
+    let fewer = "security.max_connections = 8192  # 2 KiB each of a quarter of memory limit\n";
+    assert!(show.contains(fewer), "{show}");
     let (values, show) = of(1 << 20, &[("HERMITMQ_SERVER__REACTORS", "0")]);
     assert_eq!(values, (3, 1), "never nothing");
     assert!(show.contains("server.reactors = 3  # cpu quota"), "{show}");
@@ -436,4 +440,31 @@ fn what_would_stop_the_start_is_found_by_the_check() {
         load("a.toml", &format!("[topics]\nmax_topics = 2\nmax_partitions = 4\n{topics}"), &[])
             .is_ok()
     );
+}
+
+#[test]
+fn quotas_are_tables_each_of_its_own_principal() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("a.toml");
+    let load = |text: &str| {
+        std::fs::write(&file, text).unwrap();
+        Config::load(&Sources { file: Some(file.clone()), ..Sources::default() })
+    };
+    let table = |fields: &str| format!("[[security.quota]]\nprincipal = \"192.0.2.1\"\n{fields}\n");
+    let show = load(&table("consume_kb_per_s = 9")).unwrap().show().unwrap();
+    let line = "security.quota = [{ consume_kb_per_s = 9, principal = \"192.0.2.1\" }]  # ";
+    assert!(show.contains(line), "{show}");
+    let show = load("").unwrap().show().unwrap();
+    assert!(show.contains("security.quota = []  # default\n"), "{show}");
+    let twice = [table(""), table("")].concat();
+    for (wrong, why) in [
+        (&*twice, "more than one quota"),
+        (&table("produce_kb_per_s = 0"), "security.quota"),
+        (&table("produce = 1"), "unknown field"),
+        ("[[security.quota]]\nproduce_kb_per_s = 1\n", "principal"),
+        ("security.quota = 5\n", "security.quota"),
+    ] {
+        let error = load(wrong).unwrap_err().to_string();
+        assert!(error.contains(why), "{wrong}: {error}");
+    }
 }

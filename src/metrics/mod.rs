@@ -100,6 +100,14 @@ reasons! {
     TooLarge = "too_large";
     /// The handshake took longer than it may.
     HandshakeTimeout = "handshake_timeout";
+    /// There are as many connections as there may be.
+    ConnectionLimit = "connection_limit";
+    /// Its address has as many connections as it may have.
+    AddressLimit = "address_limit";
+    /// A producer or committer was silent for longer than it may be.
+    IdleTimeout = "idle_timeout";
+    /// The peer took nothing of what it was sent for longer than it may.
+    WriteTimeout = "write_timeout";
     /// The peer held memory that others waited for, without sending its frame.
     Stalled = "stalled";
     /// The peer left in the middle of a handshake or a frame.
@@ -270,8 +278,12 @@ pub struct Metrics {
     pub cold_reads: Counter,
     /// Times that a thread sent to a consumer in place of its reactor.
     pub delegated_sends: Counter,
+    /// Bytes of the memory budget for frames that are being received that are taken.
+    pub receive_memory: Gauge,
     /// Times that a connection had to wait for the memory budget.
     pub receive_memory_waits: Counter,
+    /// Times that a connection was left alone because its principal was over its quota.
+    pub quota_waits: Counter,
     /// Offsets committed.
     pub commits: Counter,
     /// Commits beyond the end of the log, clamped to it.

@@ -21,6 +21,32 @@ pub const PARTITIONS_DEFAULT_MAX: u32 = 20_000;
 /// [`PARTITIONS_DEFAULT_MAX`] as well.
 pub const TOPICS_DEFAULT_MAX: u32 = 10_000;
 
+/// Most groups that have committed offsets, unless configured otherwise.
+pub const GROUPS_DEFAULT_MAX: u32 = 100_000;
+
+/// Most connections, unless configured otherwise. Each has a descriptor, under 2 KiB of the broker's memory while it is
+/// idle, and what the system keeps for a socket.
+pub const CONNECTIONS_DEFAULT_MAX: u32 = 20_000;
+
+/// Bytes that the connections of one reactor may keep of frames that have not all arrived, outside the memory for large
+/// frames: with more connections each has less of it, and takes the rest from there.
+pub const PARTIAL_FRAMES_BYTES: usize = 2 * 1024 * 1024;
+
+/// Handshakes of one reactor that have arrived in part. Beyond it the one with the earliest deadline is given up.
+pub const PARTIAL_HANDSHAKES_MAX: usize = 256;
+
+/// Connections beyond the limit that are kept until they can be told so; those beyond these are closed at once.
+pub const REFUSED_CONNECTIONS_MAX: u32 = 256;
+
+/// Time by default that a peer may take nothing of what it is sent, in seconds.
+pub const WRITE_TIMEOUT_SEC_DEFAULT: u32 = 300;
+
+/// Silence by default after which the system asks whether a peer is there, in seconds.
+pub const KEEPALIVE_SEC_DEFAULT: u32 = 60;
+
+/// Time by default that a peer may leave unconfirmed what was sent to it, in seconds.
+pub const USER_TIMEOUT_SEC_DEFAULT: u32 = 300;
+
 /// Time without a sign of life after which the offsets of a group are forgotten by default, in hours.
 pub const OFFSETS_RETENTION_HOURS_DEFAULT: u32 = 168;
 
@@ -33,10 +59,10 @@ pub const PAYLOAD_MB_DEFAULT: u32 = 50;
 /// Memory by default for large frames that are being received, all connections together, in MiB.
 pub const RECEIVE_MEMORY_MB_DEFAULT: u32 = 256;
 
-/// Largest key of a frame, in bytes.
+/// Largest key of a frame, in bytes; a configuration may allow less.
 pub const KEY_BYTES_MAX: u32 = 1 << 20;
 
-/// Most records one frame may claim to hold. It bounds how fast a client can use up offsets.
+/// Most records one frame may claim to hold; a configuration may allow fewer. It bounds how fast a client can use up offsets.
 pub const RECORD_COUNT_MAX: u32 = 1 << 20;
 
 /// Most bytes of fields in a 1.1 handshake, behind its role and length.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use parking_lot::Mutex;
 
 use crate::broker::{WaiterId, Wake};
+use crate::metrics::Metrics;
 
 type Waiter = (Arc<dyn Wake>, WaiterId);
 
@@ -18,6 +19,7 @@ type Waiter = (Arc<dyn Wake>, WaiterId);
 #[derive(Debug)]
 pub(super) struct Budget {
     limit: u64,
+    metrics: Arc<Metrics>,
     state: Mutex<State>,
     /// Somebody waits: readable without the lock.
     contended: AtomicBool,
@@ -38,8 +40,9 @@ pub(super) struct Lease {
 
 impl Budget {
     /// A budget of `limit` bytes.
-    pub(super) fn new(limit: u64) -> Arc<Self> {
-        Arc::new(Self { limit, state: Mutex::default(), contended: AtomicBool::new(false) })
+    pub(super) fn new(limit: u64, metrics: Arc<Metrics>) -> Arc<Self> {
+        let (state, contended) = (Mutex::default(), AtomicBool::new(false));
+        Arc::new(Self { limit, metrics, state, contended })
     }
 
     /// Whether somebody waits.
@@ -67,6 +70,7 @@ impl Budget {
             return None;
         }
         state.used = state.used.saturating_add(bytes);
+        self.count(&state);
         if place.is_some() {
             state.waiting.pop_front();
         }
@@ -79,6 +83,10 @@ impl Budget {
         let mut state = self.state.lock();
         state.waiting.retain(|queued| !is(queued, wake, waiter));
         self.wake_first(state);
+    }
+
+    fn count(&self, state: &State) {
+        self.metrics.receive_memory.set(i64::try_from(state.used).unwrap_or(i64::MAX));
     }
 
     /// Lets the first in the queue try again, if there is one.
@@ -100,6 +108,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let mut state = self.budget.state.lock();
         state.used -= self.bytes;
+        self.budget.count(&state);
         self.budget.wake_first(state);
     }
 }
@@ -125,7 +134,7 @@ mod tests {
     #[test]
     fn over_the_limit_waits_until_something_is_given_back() {
         let (woken, wake) = woken();
-        let budget = Budget::new(100);
+        let budget = Budget::new(100, Arc::default());
         let huge = budget.take_or_wait(1000, &wake, WaiterId(1)).expect("one is always allowed");
         assert!(budget.take_or_wait(1, &wake, WaiterId(2)).is_none());
         assert!(budget.is_contended());
@@ -137,13 +146,13 @@ mod tests {
         assert!(budget.take_or_wait(1, &wake, WaiterId(5)).is_none());
         drop((first, second));
         assert_eq!(woken.0.lock().last(), Some(&5));
-        assert_eq!(budget.state.lock().used, 0);
+        assert_eq!((budget.state.lock().used, budget.metrics.receive_memory.get()), (0, 0));
     }
 
     #[test]
     fn nobody_passes_the_first_in_the_queue() {
         let (woken, wake) = woken();
-        let budget = Budget::new(100);
+        let budget = Budget::new(100, Arc::default());
         let held = budget.take_or_wait(60, &wake, WaiterId(1)).unwrap();
         assert!(budget.take_or_wait(90, &wake, WaiterId(2)).is_none());
         assert!(budget.take_or_wait(10, &wake, WaiterId(3)).is_none(), "it would fit, but waits");
@@ -159,7 +168,7 @@ mod tests {
     #[test]
     fn who_is_gone_does_not_hold_up_the_queue() {
         let (woken, wake) = woken();
-        let budget = Budget::new(100);
+        let budget = Budget::new(100, Arc::default());
         let held = budget.take_or_wait(60, &wake, WaiterId(1)).unwrap();
         assert!(budget.take_or_wait(90, &wake, WaiterId(2)).is_none());
         assert!(budget.take_or_wait(10, &wake, WaiterId(3)).is_none());

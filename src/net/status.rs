@@ -3,6 +3,7 @@
 //! Protocol 1.0 has no words for an error: the connection is closed without a byte, and the reason goes to the log and
 //! the metrics. Protocol 1.1 says status, value and message before it closes.
 
+use super::admission::TooManyConnections;
 use crate::broker::{AppendError, CommitError, LocateError, PartitionError};
 use crate::metrics::CloseReason;
 use crate::protocol::v1_1::{self, Answer, AnswerTo};
@@ -86,14 +87,18 @@ pub(super) fn of_unauthorized(reason: &impl ToString) -> Refusal {
 
 /// Why a frame closes the connection.
 pub(super) fn of_frame(error: &FrameError) -> Refusal {
-    let too_large = |max: u32| {
-        Refusal::new(CloseReason::TooLarge, Status::TooLarge, error).value(u64::from(max))
+    let too_large = |max: u32, key: &str| {
+        Refusal::new(CloseReason::TooLarge, Status::TooLarge, error)
+            .value(u64::from(max))
+            .message(format!("{error} ({key})"))
     };
     match *error {
         FrameError::Magic(_) => Refusal::new(CloseReason::BadMagic, Status::Malformed, error),
-        FrameError::KeyTooLarge { max, .. }
-        | FrameError::PayloadTooLarge { max, .. }
-        | FrameError::TooManyRecords { max, .. } => too_large(max),
+        FrameError::KeyTooLarge { max, .. } => too_large(max, "security.max_key_kb"),
+        FrameError::PayloadTooLarge { max, .. } => {
+            too_large(max, "security.max_payload_mb, or the topic's max_payload_mb")
+        }
+        FrameError::TooManyRecords { max, .. } => too_large(max, "security.max_record_count"),
     }
 }
 
@@ -140,7 +145,7 @@ pub(super) fn of_locate(error: &LocateError) -> Refusal {
 pub(super) fn of_commit(error: &CommitError) -> Refusal {
     let reason = match error {
         CommitError::Append(_) => CloseReason::Storage,
-        CommitError::TableFull => CloseReason::LimitReached,
+        CommitError::TableFull | CommitError::TooManyGroups { .. } => CloseReason::LimitReached,
         CommitError::Deleted => CloseReason::TopicDeleted,
         CommitError::BeyondEnd { .. } => CloseReason::OutOfRange,
     };
@@ -159,7 +164,7 @@ fn status_of_commit(error: &CommitError) -> Status {
         // The offsets topic is never deleted.
         CommitError::Append(error) if error.is_permanent() => Status::ReadOnly,
         CommitError::Append(_) => Status::NotStored,
-        CommitError::TableFull => Status::LimitReached,
+        CommitError::TableFull | CommitError::TooManyGroups { .. } => Status::LimitReached,
         CommitError::Deleted => Status::TopicDeleted,
         CommitError::BeyondEnd { .. } => Status::OffsetOutOfRange,
     }
@@ -184,6 +189,15 @@ pub(super) fn of_failed_flush() -> Refusal {
 /// Why a connection ends whose topic was deleted.
 pub(super) fn of_deleted() -> Refusal {
     Refusal::new(CloseReason::TopicDeleted, Status::TopicDeleted, &"the topic was deleted")
+}
+
+/// Why a connection is one too many.
+pub(super) fn of_admission(error: &TooManyConnections) -> Refusal {
+    let reason = match error {
+        TooManyConnections::InAll { .. } => CloseReason::ConnectionLimit,
+        TooManyConnections::OfAddress { .. } => CloseReason::AddressLimit,
+    };
+    Refusal::new(reason, Status::LimitReached, error)
 }
 
 /// Why nothing begins any more.

@@ -19,11 +19,42 @@ const ACCESS: &str = "access";
 /// The settings that change while the broker runs.
 const LIVE: &[(&str, Take)] = &[
     (ACCESS, |to, from| to.access.clone_from(&from.access)),
-    ("offsets.retention_hours", |to, from| to.offsets = from.offsets.clone()),
+    ("offsets.max_groups", |to, from| to.offsets.max_groups = from.offsets.max_groups),
+    ("offsets.retention_hours", |to, from| {
+        to.offsets.retention_hours = from.offsets.retention_hours;
+    }),
+    ("security.idle_timeout_sec", |to, from| {
+        to.security.idle_timeout_sec = from.security.idle_timeout_sec;
+    }),
+    ("security.keepalive_sec", |to, from| {
+        to.security.keepalive_sec = from.security.keepalive_sec;
+    }),
+    ("security.max_connections", |to, from| {
+        to.security.max_connections = from.security.max_connections;
+    }),
+    ("security.max_connections_per_address", |to, from| {
+        to.security.max_connections_per_address = from.security.max_connections_per_address;
+    }),
+    ("security.max_key_kb", |to, from| {
+        to.security.max_key_kb = from.security.max_key_kb;
+    }),
     ("security.max_payload_mb", |to, from| {
         to.security.max_payload_mb = from.security.max_payload_mb;
     }),
+    ("security.max_record_count", |to, from| {
+        to.security.max_record_count = from.security.max_record_count;
+    }),
+    ("security.quota", |to, from| to.security.quota.clone_from(&from.security.quota)),
+    ("security.user_timeout_sec", |to, from| {
+        to.security.user_timeout_sec = from.security.user_timeout_sec;
+    }),
+    ("security.write_timeout_sec", |to, from| {
+        to.security.write_timeout_sec = from.security.write_timeout_sec;
+    }),
     ("server.drain_delay_ms", |to, from| to.server.drain_delay_ms = from.server.drain_delay_ms),
+    ("server.handshake_timeout_sec", |to, from| {
+        to.server.handshake_timeout_sec = from.server.handshake_timeout_sec;
+    }),
     ("server.shutdown_timeout_sec", |to, from| {
         to.server.shutdown_timeout_sec = from.server.shutdown_timeout_sec;
     }),
@@ -214,6 +245,7 @@ fn apply(
     for error in failed {
         tracing::error!(%error, "a topic is not kept as the configuration says");
     }
+    server.plane.reconfigure(&config.server, &config.security);
     server.shutdown_timeout = Duration::from_secs(config.server.shutdown_timeout_sec.into());
     let directives = &config.telemetry.log_level;
     // What was set while it ran stays unless the configuration itself has changed.

@@ -1,57 +1,10 @@
 //! Threads and memory by the control group.
 
-use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::support::{
-    Broker, RawClient, Start, frame, hermitmq, is_long, privileged, rounds, run_to_end, scratch,
-    wait_for,
+    Broker, ControlGroup, RawClient, Start, frame, hermitmq, is_long, rounds, run_to_end, scratch,
 };
-
-/// A control group of version 1 with a limit; removed at the end.
-struct Group(PathBuf);
-
-impl Group {
-    /// None if this machine has no such controller, or does not let it be used.
-    fn new(controller: &str, settings: &[(&str, &str)]) -> Option<Self> {
-        static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-        let own = fs::read_to_string("/proc/self/cgroup").ok()?;
-        let line = own.lines().find(|line| line.split(':').nth(1) == Some(controller))?;
-        let parent = line.splitn(3, ':').nth(2)?.trim_start_matches('/').to_owned();
-        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let name = format!("hermitmq-test-{}-{number}", std::process::id());
-        let dir = Path::new("/sys/fs/cgroup").join(controller).join(parent).join(name);
-        fs::create_dir(&dir).ok()?;
-        let group = Self(dir);
-        let set = |(file, value): &(&str, &str)| fs::write(group.0.join(file), value).is_ok();
-        settings.iter().all(set).then_some(group)
-    }
-
-    /// The command in front of the broker's own, which becomes a member.
-    fn enter(&self) -> Vec<std::ffi::OsString> {
-        let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
-        ["sh", "-c", script].map(Into::into).into_iter().chain([self.0.clone().into()]).collect()
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        // Its last member may be about to end.
-        wait_for("the control group to be empty", || fs::remove_dir(&self.0).ok());
-    }
-}
-
-fn memory(limit: &str) -> Option<Group> {
-    if !privileged(&[]) {
-        return None;
-    }
-    let group = Group::new("memory", &[("memory.limit_in_bytes", limit)]);
-    if group.is_none() {
-        eprintln!("skipped: no control group of version 1 with a memory limit can be made here");
-    }
-    group
-}
 
 fn value<'a>(show: &'a str, key: &str) -> &'a str {
     let line = show.lines().find(|line| line.starts_with(key));
@@ -60,7 +13,7 @@ fn value<'a>(show: &'a str, key: &str) -> &'a str {
 
 #[test]
 fn a_memory_limit_is_shown_with_its_source() {
-    let Some(group) = memory("134217728") else { return };
+    let Some(group) = ControlGroup::memory("134217728") else { return };
     let mut words = group.enter().into_iter();
     let mut command = Command::new(words.next().unwrap());
     command.args(words).arg(super::support::exe()).args(["config", "show"]);
@@ -96,7 +49,7 @@ fn what_is_used_is_in_the_log() {
 /// Large frames of many producers at once, and consumers that read nothing, in 64 MiB. The long form has frames of 50 MiB.
 #[test]
 fn a_small_container_is_not_killed() {
-    let Some(group) = memory("67108864") else { return };
+    let Some(group) = ControlGroup::memory("67108864") else { return };
     let (_dir, data) = scratch();
     let mut broker = Start::on(&data).by(group.enter()).run();
     let addr = broker.addr();
@@ -114,11 +67,8 @@ fn a_small_container_is_not_killed() {
         }
     });
     assert!(broker.is_running(), "{}", broker.log_text());
-    let number = |file: &str| -> usize {
-        fs::read_to_string(group.0.join(file)).unwrap().trim().parse().unwrap()
-    };
-    assert_eq!(number("memory.limit_in_bytes"), 64 << 20);
-    assert!(number("memory.max_usage_in_bytes") > mib << 20, "it was the broker's");
+    assert_eq!(group.number("memory.limit_in_bytes"), 64 << 20);
+    assert!(group.number("memory.max_usage_in_bytes") > mib << 20, "it was the broker's");
     drop(stalled);
     let (mut consumer, mut read) = (RawClient::consume(addr, "g", "large", 0), 0);
     while read < producers {

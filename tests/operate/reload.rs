@@ -112,19 +112,19 @@ fn what_can_change_does() {
 
 #[test]
 fn what_needs_a_restart_is_named() {
-    let configured = Configured::start("server.handshake_timeout_sec = 4\n");
+    let configured = Configured::start("server.reactors = 4\n");
     let restart = "these settings have changed and need a restart";
-    let text = "server.handshake_timeout_sec = 6\nserver.drain_delay_ms = 1\n";
+    let text = "server.reactors = 6\nserver.drain_delay_ms = 1\n";
     configured.reload(text, AGAIN);
     let line = said(&configured.broker, restart);
-    assert_eq!(line.get("keys"), "server.handshake_timeout_sec");
+    assert_eq!(line.get("keys"), "server.reactors");
     assert_eq!(line.level(), "WARN");
-    assert_eq!(configured.setting("server.handshake_timeout_sec").0, "4", "what holds is shown");
+    assert_eq!(configured.setting("server.reactors").0, "4", "what holds is shown");
     assert_eq!(configured.setting("server.drain_delay_ms").0, "1");
     // It is said again as long as it is so.
     configured.reload(text, AGAIN);
     assert_eq!(configured.count(restart), 2);
-    let line = configured.reload("server.handshake_timeout_sec = 4\n", AGAIN);
+    let line = configured.reload("server.reactors = 4\n", AGAIN);
     assert_eq!(configured.count(restart), 2, "and no longer");
     assert_eq!(line["changed"], "server.drain_delay_ms");
 }

@@ -87,3 +87,15 @@ pub fn send(addr: SocketAddr, method: &str, path: &str, body: &serde_json::Value
     let body = if body.is_null() { String::new() } else { body.to_string() };
     try_request(addr, method, path, &headers, body.as_bytes()).unwrap()
 }
+
+/// A sample of `/metrics`, by its name and labels as they stand there.
+pub fn metric(admin: SocketAddr, sample: &str) -> f64 {
+    let text = get(admin, "/metrics").body;
+    let found = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
+    found.unwrap_or_else(|| panic!("no sample {sample}:\n{text}")).parse().unwrap()
+}
+
+/// Connections that were closed for a reason.
+pub fn closed(admin: SocketAddr, reason: &str) -> f64 {
+    metric(admin, &format!("hermitmq_connections_closed_total{{reason=\"{reason}\"}}"))
+}

@@ -10,6 +10,7 @@
 
 mod broker;
 pub mod certificates;
+mod cgroup;
 pub mod http;
 mod inject;
 mod journal;
@@ -25,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 pub use broker::{Broker, Ended, LogLine, Start, exe, hermitmq, run_to_end};
+pub use cgroup::ControlGroup;
 pub use inject::{INJECT_TOOLS, Tracer, inject, inject_on};
 pub use journal::{Journal, Loss, Place, Stamp, durable_ends};
 pub use load::{Commits, GROUP, Load, Outcome, Plan, assert_group_resumes};

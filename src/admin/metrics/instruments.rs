@@ -54,10 +54,20 @@ fn connections(text: &mut Text, metrics: &Metrics) {
     for &kind in RefusalKind::ALL {
         text.sample(&[("reason", kind.label())], metrics.refused.get(kind));
     }
+    text.gauge(
+        "hermitmq_receive_memory_bytes",
+        "Bytes of the memory budget for frames that are being received that are taken.",
+        metrics.receive_memory.get(),
+    );
     text.counter(
         "hermitmq_receive_memory_waits_total",
         "Times that a connection had to wait for the memory budget.",
         metrics.receive_memory_waits.get(),
+    );
+    text.counter(
+        "hermitmq_quota_waits_total",
+        "Times that a connection was left alone because its principal was over its quota.",
+        metrics.quota_waits.get(),
     );
 }
 

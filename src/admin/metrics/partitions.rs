@@ -106,6 +106,11 @@ pub(super) fn write(text: &mut Text, broker: Option<&Broker>, max_series: usize)
         "Committed offsets, all groups together.",
         broker.map_or(0, Broker::committed_count),
     );
+    text.gauge(
+        "hermitmq_groups",
+        "Groups that have committed offsets.",
+        broker.map_or(0, Broker::group_count),
+    );
     let given = partitions.len().min(max_series / FAMILIES.len());
     text.gauge(
         "hermitmq_metrics_partitions_left_out",

@@ -13,6 +13,8 @@ use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::inbox::{Inbox, Message};
 use crate::metrics::Metrics;
+use crate::net::admission::{Admission, Entry, TooManyConnections};
+use crate::net::status;
 
 const LISTENER: Token = Token(0);
 const WAKER: Token = Token(1);
@@ -32,6 +34,7 @@ impl Acceptor {
     pub(super) fn start(
         mut listener: TcpListener,
         reactors: Vec<Arc<Inbox>>,
+        admission: Arc<Admission>,
         metrics: Arc<Metrics>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
@@ -42,10 +45,12 @@ impl Acceptor {
             poll,
             listener,
             reactors,
+            admission,
             metrics,
             next: 0,
             reserve: reserve(),
             refusing: false,
+            turning_away: false,
             stop: Arc::clone(&stop),
         };
         let thread =
@@ -68,12 +73,15 @@ struct Accepting {
     poll: Poll,
     listener: TcpListener,
     reactors: Vec<Arc<Inbox>>,
+    admission: Arc<Admission>,
     metrics: Arc<Metrics>,
     next: usize,
     /// A descriptor to give up when there are none left, so that a waiting peer can be turned away.
     reserve: Option<File>,
     /// It is out of something: said once, not for each peer.
     refusing: bool,
+    /// Connections are closed at once: the same.
+    turning_away: bool,
     stop: Arc<AtomicBool>,
 }
 
@@ -110,10 +118,28 @@ impl Accepting {
 
     fn hand_over(&mut self, stream: TcpStream, peer: SocketAddr) {
         self.metrics.accepted.inc();
+        let (seat, unwanted) = match self.admission.enter(peer.ip()) {
+            Entry::Admitted(seat) => {
+                self.turning_away = false;
+                (seat, None)
+            }
+            Entry::Refused(seat, error) => (seat, Some(error)),
+            Entry::TurnedAway(error) => return self.turn_away(peer, &error),
+        };
         if let Some(reactor) = self.reactors.get(self.next) {
-            reactor.send(Message::Accepted(stream, peer));
+            reactor.send(Message::Accepted(stream, peer, seat, unwanted));
         }
         self.next = (self.next + 1) % self.reactors.len().max(1);
+    }
+
+    /// One too many, while as many as may be are being told that they are.
+    fn turn_away(&mut self, peer: SocketAddr, error: &TooManyConnections) {
+        self.metrics.closed.inc(status::of_admission(error).reason);
+        if std::mem::replace(&mut self.turning_away, true) {
+            tracing::debug!(%peer, %error, "connection closed at once");
+        } else {
+            tracing::warn!(%peer, %error, "connections are closed at once from now on");
+        }
     }
 
     /// Out of descriptors or memory: turns one waiting peer away, so that it does not hang, and pauses.

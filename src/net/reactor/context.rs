@@ -15,9 +15,18 @@ use super::worker::Job;
 use crate::access::Access;
 use crate::broker::{Broker, Wake};
 use crate::metrics::Metrics;
+use crate::model::limits::PARTIAL_FRAMES_BYTES;
+use crate::net::bounds::Bounds;
 use crate::net::budget::Budget;
-use crate::record::FrameLimits;
+use crate::net::quota::Quotas;
 use crate::tls::Tls;
+
+/// A frame of at most this many bytes waits for its rest in the session's own small buffer; a larger one takes memory from
+/// the budget. With many connections it is less.
+pub(super) const PENDING_MAX: usize = 16 * 1024;
+
+/// Never is it less: a read has to bring something.
+const PENDING_MIN: usize = 256;
 
 /// Bytes of what nobody wants that are read at once.
 pub(super) const SCRATCH: usize = 16 * 1024;
@@ -32,7 +41,8 @@ pub(super) struct Context {
     pub(super) broker: Arc<Broker>,
     pub(super) access: Arc<Access>,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) limits: FrameLimits,
+    /// What holds for connections now.
+    pub(super) bounds: Bounds,
     pub(super) budget: Arc<Budget>,
     /// To the threads that open.
     pub(super) jobs: Sender<Job>,
@@ -65,8 +75,23 @@ pub(super) struct Context {
     pub(super) stalls: VecDeque<(Instant, Key, u64)>,
     /// Sessions that end once their answers are out, and when they end all the same.
     pub(super) lingers: VecDeque<(Instant, Key)>,
+    /// What principals may produce and consume.
+    pub(super) quotas: Arc<Quotas>,
+    /// When a connection goes on whose principal was over its quota, by its key.
+    pub(super) pauses: BTreeSet<(Instant, u64)>,
+    /// Connections in their handshake, and when they are closed.
+    pub(super) deadlines: BTreeSet<(Instant, u64)>,
+    /// Those of them that have sent a part of it.
+    pub(super) partial_handshakes: BTreeSet<(Instant, u64)>,
+    /// What of a frame a connection may keep without memory from the budget, in bytes.
+    pub(super) pending_max: usize,
     /// When a consumer may be due a heartbeat, by its key.
     pub(super) heartbeats: BTreeSet<(Instant, u64)>,
     /// The broker is going down: finish, do not begin.
     pub(super) stopping: bool,
+}
+
+/// What each of so many connections may keep of a frame, in bytes.
+pub(super) fn pending_max(connections: usize) -> usize {
+    (PARTIAL_FRAMES_BYTES / connections.max(1)).clamp(PENDING_MIN, PENDING_MAX)
 }

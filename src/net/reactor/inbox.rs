@@ -15,8 +15,11 @@ use super::pulse::Heartbeat;
 use super::roster::ConnectionInfo;
 use super::session::Session;
 use crate::broker::{WaiterId, Wake};
+use crate::net::admission::{Seat, TooManyConnections};
 use crate::net::admit::Admitted;
+use crate::net::bounds::Bounds;
 use crate::net::open::Opened;
+use crate::net::quota::Quotas;
 
 thread_local! {
     /// The reactor that this thread is, if it is one.
@@ -45,8 +48,10 @@ pub(super) const DELETIONS: WaiterId = WaiterId(u64::MAX);
 /// Something a reactor is told.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// A new connection.
-    Accepted(TcpStream, SocketAddr),
+    /// A new connection, and why it is one too many, if it is.
+    Accepted(TcpStream, SocketAddr, Seat, Option<TooManyConnections>),
+    /// From now on this holds for connections.
+    Bounds(Bounds, Arc<Quotas>),
     /// A producer whose partition belongs to this reactor.
     Moved(Box<Session>),
     /// A worker has done what a handshake asked for, of somebody who was let in.

@@ -12,6 +12,7 @@ mod courier;
 mod delegate;
 mod gather;
 mod inbox;
+mod pace;
 mod plane;
 mod pulse;
 mod receive;
@@ -19,6 +20,7 @@ mod review;
 mod roster;
 mod send;
 mod session;
+mod sweep;
 mod transport;
 mod waiting;
 mod worker;
@@ -37,9 +39,11 @@ use self::context::Context;
 use self::inbox::{Key, Mail, Message};
 use self::session::{Ending, LINGER_TIME, Role, Session, Verdict};
 use self::transport::Transport;
+use super::admission::{Seat, TooManyConnections};
 use super::connection::Connection;
 use super::sys;
 use crate::metrics::{CloseReason, TlsFailure};
+use crate::model::limits;
 
 pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
 pub use self::pulse::Pulse;
@@ -84,9 +88,8 @@ struct Reactor {
     generation: u32,
     /// Sessions that can go on but have had their turn.
     again: VecDeque<Key>,
-    /// Handshake deadlines, in order: they all have the same time.
-    deadlines: VecDeque<(Instant, Key)>,
-    handshake_timeout: Duration,
+    /// When all connections were looked through last.
+    swept: Instant,
     /// When to end, with whatever is still open.
     stop_at: Option<Instant>,
     inboxes: Vec<std::sync::Arc<inbox::Inbox>>,
@@ -123,10 +126,12 @@ impl Reactor {
             for event in &events {
                 self.event(event);
             }
+            self.end_pauses();
             self.expire_handshakes();
             self.expire_stalls();
             self.expire_lingers();
             self.send_heartbeats();
+            self.sweep();
         }
     }
 
@@ -144,11 +149,13 @@ impl Reactor {
         if !self.again.is_empty() || !self.cx.inbox.is_empty() {
             return Some(Duration::ZERO);
         }
-        let first = self.deadlines.front().map(|(at, _)| *at);
+        let first = self.cx.deadlines.first().map(|(at, _)| *at);
         let stall = self.cx.stalls.front().map(|(at, ..)| *at);
         let linger = self.cx.lingers.front().map(|(at, _)| *at);
         let beat = self.cx.heartbeats.first().map(|(at, _)| *at);
-        let next = [first, stall, linger, beat, self.stop_at].into_iter().flatten().min();
+        let pause = self.cx.pauses.first().map(|(at, _)| *at);
+        let times = [first, stall, linger, beat, pause, self.sweep_at(), self.stop_at];
+        let next = times.into_iter().flatten().min();
         next.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
@@ -161,10 +168,14 @@ impl Reactor {
             // Errors and hang-ups show when reading.
             session.hung_up |= event.is_read_closed() || event.is_error();
             session.readable |= event.is_readable() || session.hung_up;
-            session.writable |= event.is_writable() || event.is_error();
+            if event.is_writable() || event.is_error() {
+                session.writable = true;
+                session.blocked_since = None;
+            }
             // One that waits for its turn gets no extra one.
             if !session.queued {
                 self.drive(key);
+                self.trim_handshakes();
             }
         }
     }
@@ -177,7 +188,14 @@ impl Reactor {
         self.cx.inbox.take(mail);
         for message in mail.messages.drain(..) {
             match message {
-                Message::Accepted(stream, peer) => self.accepted(stream, peer),
+                Message::Accepted(stream, peer, seat, unwanted) => {
+                    self.accepted(stream, peer, seat, unwanted);
+                }
+                Message::Bounds(bounds, quotas) => {
+                    (self.cx.bounds, self.cx.quotas) = (bounds, quotas);
+                    let Self { sessions, cx, .. } = self;
+                    sessions.iter_mut().for_each(|(_, session)| session.take_quota(cx));
+                }
                 Message::Moved(session) => self.insert(*session),
                 Message::Opened(key, result) => {
                     if let Some(session) =
@@ -258,15 +276,22 @@ impl Reactor {
         }
     }
 
-    fn accepted(&mut self, stream: TcpStream, peer: SocketAddr) {
-        if let Err(error) = sys::configure(&stream) {
+    fn accepted(
+        &mut self,
+        stream: TcpStream,
+        peer: SocketAddr,
+        seat: Seat,
+        unwanted: Option<TooManyConnections>,
+    ) {
+        if let Err(error) = sys::configure(&stream, &self.cx.bounds) {
             // The peer may be gone already; reading will tell.
             tracing::debug!(%peer, %error, "socket options not set");
         }
         self.cx.metrics.connections.inc();
         let tls = self.cx.tls.as_ref().map(|tls| (tls.mode(), tls.config()));
         let stream = Transport::new(stream, tls);
-        let session = Session::new(stream, peer, Connection::new(self.cx.limits));
+        let mut session = Session::new(stream, peer, Connection::new(self.cx.bounds.frames));
+        (session.seat, session.unwanted) = (Some(seat), unwanted);
         self.insert(session);
     }
 
@@ -280,20 +305,24 @@ impl Reactor {
         session.readable = true;
         session.writable = true;
         session.queued = false;
+        session.wait_for_quota(&mut self.cx);
         let token = delegate::token(key);
         let interest = Interest::READABLE | Interest::WRITABLE;
-        let in_handshake = session.connection.in_handshake();
+        let deadline = Instant::now() + self.cx.bounds.handshake;
+        if session.connection.in_handshake() {
+            session.deadline = Some(deadline);
+            self.cx.deadlines.insert((deadline, key.0));
+        }
         let registered =
             self.poll.registry().register(session.stream.socket_mut(), token, interest);
         entry.insert(session);
+        self.cx.pending_max = context::pending_max(self.sessions.len());
         if let Err(error) = registered {
             tracing::warn!(%error, "connection not registered");
             return self.close(key, None);
         }
-        if in_handshake {
-            self.deadlines.push_back((Instant::now() + self.handshake_timeout, key));
-        }
         self.drive(key);
+        self.trim_handshakes();
         if self.cx.stopping {
             self.finish(key);
         }
@@ -375,6 +404,9 @@ impl Reactor {
         let peer = session.peer;
         let _in_span = session.span.enter();
         if let Some(reason) = reason {
+            if reason == CloseReason::WriteTimeout {
+                sys::forget_unsent(session.stream.socket());
+            }
             self.cx.metrics.closed.inc(reason);
             let (label, detail) = (reason.label(), &session.detail);
             // What peers do all day is for whoever looks for it; the rest is for the operator, within limits.
@@ -418,14 +450,26 @@ impl Reactor {
 
     fn expire_handshakes(&mut self) {
         let now = Instant::now();
-        while let Some(&(at, key)) = self.deadlines.front() {
+        while let Some(&(at, key)) = self.cx.deadlines.first() {
             if at > now {
                 break;
             }
-            self.deadlines.pop_front();
-            if self.session(key).is_some_and(|session| session.connection.in_handshake()) {
-                self.close(key, Some(CloseReason::HandshakeTimeout));
-            }
+            self.cx.deadlines.pop_first();
+            self.give_up_handshake(Key(key));
+        }
+    }
+
+    /// Gives up those that have sent a part, as far as they are too many. Not later: a turn can bring very many.
+    fn trim_handshakes(&mut self) {
+        while self.cx.partial_handshakes.len() > limits::PARTIAL_HANDSHAKES_MAX {
+            let Some((_, key)) = self.cx.partial_handshakes.pop_first() else { return };
+            self.give_up_handshake(Key(key));
+        }
+    }
+
+    fn give_up_handshake(&mut self, key: Key) {
+        if self.session(key).is_some_and(|session| session.connection.in_handshake()) {
+            self.close(key, Some(CloseReason::HandshakeTimeout));
         }
     }
 
@@ -440,8 +484,8 @@ impl Reactor {
             let contended = self.cx.budget.is_contended();
             let Some(session) = self.session(key) else { continue };
             let progress = session.progress;
-            // One that is held by the disk cannot help it.
-            let held = session.held;
+            // One that is held by the disk, or by its quota, cannot help it.
+            let held = session.held || session.paused.is_some();
             if session.large.is_none() {
                 session.watched = false;
             } else if contended && !held && progress < before + receive::STALL_BYTES {

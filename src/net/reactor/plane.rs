@@ -23,9 +23,11 @@ use super::{Reactor, WAKER};
 use crate::access::Access;
 use crate::broker::{Broker, Wake};
 use crate::model::limits;
+use crate::net::admission::Admission;
+use crate::net::bounds::Bounds;
 use crate::net::budget::Budget;
+use crate::net::quota::Quotas;
 use crate::net::{Options, SecurityOptions};
-use crate::record::FrameLimits;
 use crate::tls::Tls;
 
 /// Connections waiting to be accepted, at most.
@@ -99,6 +101,7 @@ fn hint(error: &io::Error) -> &'static str {
 pub struct DataPlane {
     addr: SocketAddr,
     acceptor: Acceptor,
+    admission: Arc<Admission>,
     reactors: Vec<(Arc<Inbox>, JoinHandle<usize>)>,
     workers: [Workers; 2],
     couriers: Couriers,
@@ -133,8 +136,11 @@ impl DataPlane {
             polls.push((poll, Inbox::new(number, waker)));
         }
         let inboxes: Vec<_> = polls.iter().map(|(_, inbox)| Arc::clone(inbox)).collect();
-        let budget = Budget::new(u64::from(security.receive_memory_mb) * limits::MIB);
-        let payload_bytes = u64::from(security.max_payload_mb) * limits::MIB;
+        let memory = u64::from(security.receive_memory_mb) * limits::MIB;
+        let budget = Budget::new(memory, Arc::clone(broker.metrics()));
+        let bounds = Bounds::of(options, security);
+        let admission = Admission::new(security);
+        let quotas = Quotas::of(&security.quota);
         let mut reactors = Vec::new();
         for (number, (poll, inbox)) in polls.into_iter().enumerate() {
             let wake: Arc<dyn Wake> = Arc::<Inbox>::clone(&inbox);
@@ -145,8 +151,7 @@ impl DataPlane {
                 sessions: Slab::new(),
                 generation: 0,
                 again: std::collections::VecDeque::new(),
-                deadlines: std::collections::VecDeque::new(),
-                handshake_timeout: Duration::from_secs(options.handshake_timeout_sec.into()),
+                swept: Instant::now(),
                 stop_at: None,
                 inboxes: inboxes.clone(),
                 warnings: super::Throttle::default(),
@@ -157,7 +162,7 @@ impl DataPlane {
                     broker: Arc::clone(broker),
                     access: Arc::clone(access),
                     metrics: Arc::clone(broker.metrics()),
-                    limits: FrameLimits::incoming(u32::try_from(payload_bytes).unwrap_or(u32::MAX)),
+                    bounds,
                     budget: Arc::clone(&budget),
                     jobs: jobs.clone(),
                     reads: reads.clone(),
@@ -175,6 +180,11 @@ impl DataPlane {
                     tls: tls.cloned(),
                     stalls: std::collections::VecDeque::new(),
                     lingers: std::collections::VecDeque::new(),
+                    quotas: Arc::clone(&quotas),
+                    pauses: std::collections::BTreeSet::new(),
+                    deadlines: std::collections::BTreeSet::new(),
+                    partial_handshakes: std::collections::BTreeSet::new(),
+                    pending_max: super::context::PENDING_MAX,
                     heartbeats: std::collections::BTreeSet::new(),
                     stopping: false,
                 },
@@ -182,8 +192,20 @@ impl DataPlane {
             let name = format!("reactor-{number}");
             reactors.push((inbox, thread::Builder::new().name(name).spawn(move || reactor.run())?));
         }
-        let acceptor = Acceptor::start(listener, inboxes, Arc::clone(broker.metrics()))?;
-        Ok(Self { addr, acceptor, reactors, workers: [openers, readers], couriers })
+        let metrics = Arc::clone(broker.metrics());
+        let acceptor = Acceptor::start(listener, inboxes, Arc::clone(&admission), metrics)?;
+        Ok(Self { addr, acceptor, admission, reactors, workers: [openers, readers], couriers })
+    }
+
+    /// Has other limits hold for connections: those that are there stay, however many, and keep what their sockets and their
+    /// frames were told. The memory for frames, the address and the threads are not among them.
+    pub fn reconfigure(&self, options: &Options, security: &SecurityOptions) {
+        self.admission.set(security);
+        let bounds = Bounds::of(options, security);
+        let quotas = Quotas::of(&security.quota);
+        for (inbox, _) in &self.reactors {
+            inbox.send(Message::Bounds(bounds, Arc::clone(&quotas)));
+        }
     }
 
     /// The address listened on.

@@ -4,12 +4,15 @@ use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::io::ioctl_fionread;
+
 use super::context::Context;
 use super::gather::{Counts, Outcome};
 use super::session::{Ending, Role, Session, Verdict};
 use super::transport::{Read, Transport};
 use super::waiting::WAITING_MAX;
 use super::worker::{Job, Work};
+use crate::metrics::CloseReason;
 use crate::net::admit::admit_now;
 use crate::net::budget::Lease;
 use crate::net::connection::{Action, Asked, acks};
@@ -20,16 +23,6 @@ use crate::record::{FrameLimits, Run};
 
 /// Reads of one session before others get their turn.
 const READS_PER_TURN: usize = 4;
-
-/// A frame of at most this many bytes waits for its rest in the session's own small buffer; a larger one takes memory
-/// from the budget.
-const PENDING_MAX: u64 = 16 * 1024;
-
-/// Bytes that one read takes at most while connections wait for memory.
-const READ_CONTENDED: usize = 16 * 1024;
-
-/// Memory of a large frame is filled by this much as its bytes arrive: what is only claimed stays untouched.
-const LARGE_STEP: usize = 256 * 1024;
 
 /// A session that holds memory while others wait for it must receive [`STALL_BYTES`] in this time, or
 /// complete a frame.
@@ -58,8 +51,14 @@ enum Got {
 impl Session {
     /// Reads and acts until the socket is empty or the turn is over.
     pub(super) fn drive_input(&mut self, cx: &mut Context) -> Verdict {
+        if self.awaits_memory && self.hung_up && !self.can_complete() {
+            // Others that wait are not to wait for it, too.
+            return Verdict::Close(Some(CloseReason::Truncated));
+        }
+        let stopping = cx.stopping;
         let goes_on = |session: &Self| {
-            let waits = session.awaits_memory || session.held || session.is_opening();
+            let paused = session.paused.is_some() && !stopping;
+            let waits = paused || session.awaits_memory || session.held || session.is_opening();
             let waits = waits || session.is_sending();
             !waits && session.closing.is_none() && (session.pending_new || session.readable)
         };
@@ -79,6 +78,10 @@ impl Session {
             };
             if let Some(verdict) = verdict {
                 return verdict;
+            }
+            if self.large.is_some() {
+                // As much as one read brings of it is a turn's worth.
+                break;
             }
         }
         let ends = self.closing.is_some() && !self.is_sending();
@@ -135,11 +138,17 @@ impl Session {
 
     fn read_frames(&mut self, cx: &mut Context) -> Option<Verdict> {
         let contended = cx.budget.is_contended();
+        let pending_max = cx.pending_max;
         let mut room = cx.gather.room();
         let have = self.pending.len();
-        if contended {
-            // What does not become a whole frame has to be kept, outside the budget: little of it.
-            let len = room.len().min(have + READ_CONTENDED);
+        if let Some(quota) = &self.quota {
+            let len = have + quota.produce.step(room.len() - have);
+            room = &mut room[..len];
+        }
+        if contended || self.connection.in_handshake() {
+            // What does not become a whole frame has to be kept, outside the budget: little of it. So has what follows a
+            // handshake, until that is acted upon.
+            let len = room.len().min(have + pending_max);
             room = &mut room[..len];
         }
         match read_some(&mut self.stream, &mut room[have..]) {
@@ -147,8 +156,10 @@ impl Session {
                 // A socket that is empty saves one system call. Unless the peer's end is behind it, which is told once,
                 // and may have been told already.
                 self.readable = more || self.hung_up;
+                self.active_at = cx.now;
                 room[..have].copy_from_slice(&self.pending);
                 self.pending.clear();
+                self.charge_produced(read, cx);
                 self.process(have + read, cx)
             }
             Got::Nothing => {
@@ -163,14 +174,24 @@ impl Session {
     fn read_large(&mut self, cx: &mut Context) -> Option<Verdict> {
         let large = self.large.as_mut()?;
         let have = large.buf.len();
-        large.buf.resize(large.total.min(have + LARGE_STEP), 0);
-        let got = read_some(&mut self.stream, &mut large.buf[have..]);
+        // Nothing is gathered now: all of the buffer is free, and warm, which the frame's own memory is not. That is touched
+        // as its bytes arrive, not when they are claimed.
+        let mut room = cx.gather.room();
+        let step = room.len().min(large.total - have);
+        let step = self.quota.as_ref().map_or(step, |quota| quota.produce.step(step));
+        room = &mut room[..step];
+        let got = read_some(&mut self.stream, room);
         let (read, more) = if let Got::Bytes(read, more) = got { (read, more) } else { (0, false) };
         self.readable = more || self.hung_up;
-        large.buf.truncate(have + read);
+        large.buf.extend_from_slice(&room[..read]);
+        let is_whole = large.buf.len() == large.total;
         self.progress += read as u64;
+        if read > 0 {
+            self.active_at = cx.now;
+            self.charge_produced(read, cx);
+        }
         match got {
-            Got::Bytes(..) if large.buf.len() < large.total => None,
+            Got::Bytes(..) if !is_whole => None,
             Got::Bytes(..) => self.append_large(cx),
             Got::Nothing => {
                 self.readable = false;
@@ -255,12 +276,19 @@ impl Session {
 
     /// Keeps what is pending, the start of a frame (or handshake) that takes `needed` bytes to go on.
     fn keep(&mut self, needed: u64, cx: &mut Context) {
-        if needed <= PENDING_MAX {
+        if let Some(deadline) = self.deadline {
+            if !self.pending.is_empty() {
+                cx.partial_handshakes.insert((deadline, self.key.0));
+            }
+            return;
+        }
+        if needed <= cx.pending_max as u64 {
             return;
         }
         let Some(lease) = cx.budget.take_or_wait(needed, &cx.memory_wake, self.waiter()) else {
             cx.metrics.receive_memory_waits.inc();
             self.awaits_memory = true;
+            self.wanted = needed;
             return;
         };
         // The frame limits keep `needed` within `usize`.
@@ -273,6 +301,14 @@ impl Session {
         self.large = Some(Large { buf, total, _lease: lease });
     }
 
+    /// Whether its socket holds the rest of the frame for which it waits, now that no more will come.
+    fn can_complete(&self) -> bool {
+        // What is encrypted may be here already: it is found out when it is read.
+        let Some(socket) = self.stream.plain() else { return true };
+        let there = ioctl_fionread(socket).unwrap_or(u64::MAX);
+        there.saturating_add(self.pending.len() as u64) >= self.wanted
+    }
+
     /// Memory may be there now.
     pub(super) fn memory(&mut self) {
         if self.awaits_memory {
@@ -282,6 +318,11 @@ impl Session {
     }
 
     fn open(&mut self, asked: Asked, cx: &mut Context) -> Option<Verdict> {
+        self.end_deadline(cx);
+        if let Some(error) = &self.unwanted {
+            self.refuse(status::of_admission(error));
+            return Some(Verdict::Again);
+        }
         if cx.stopping {
             if matches!(asked, Asked::V1_0(_)) {
                 return Some(Verdict::Close(None));

@@ -60,7 +60,10 @@ impl Session {
         }
         loop {
             match self.send(cx) {
-                Sent::Blocked => return self.rest(),
+                Sent::Blocked => {
+                    self.wait_for_quota(cx);
+                    return self.rest();
+                }
                 Sent::Turn => return Verdict::Again,
                 Sent::Close(reason) => return Verdict::Close(reason),
                 Sent::Damaged => return self.end_at_damage(cx),
@@ -106,7 +109,7 @@ impl Session {
             let Role::Consumer { partition, cursor, reading, .. } = &mut self.role else {
                 return Sent::Close(None);
             };
-            if !self.writable || self.away.is_some() {
+            if !self.writable || self.away.is_some() || (self.paused.is_some() && !cx.stopping) {
                 return Sent::Blocked;
             }
             let max = match (beside_producers, self.warm) {
@@ -114,6 +117,7 @@ impl Session {
                 (false, 0) => SLICE,
                 (false, warm) => warm.min(left),
             };
+            let max = self.quota.as_ref().map_or(max, |quota| quota.consume.step(max));
             let max = reading.limit(cursor, max);
             if max == 0 {
                 partition.traffic().records_out.add(reading.count(reading.until_offset));
@@ -152,7 +156,12 @@ impl Session {
             };
             // More of it was asked for to look at it.
             match self.send_slice(&slice.first(left), cx) {
-                Ok(sent) => left = left.saturating_sub(sent),
+                Ok(sent) => {
+                    left = left.saturating_sub(sent);
+                    if self.charge_consumed(sent, cx) {
+                        return Sent::Blocked;
+                    }
+                }
                 Err(stopped) => return stopped,
             }
         }
@@ -173,6 +182,8 @@ impl Session {
         }
         let bulk = beside_producers && slice.len() >= delegate::BULK_MIN;
         if (cold || bulk)
+            // Who has a quota is sent little at once.
+            && self.quota.is_none()
             && let Some(socket) = self.stream.plain()
             && let Ok(socket) = delegate::duplicate(socket)
         {

@@ -16,9 +16,11 @@ use super::transport::Transport;
 use super::waiting::{Spares, WaitingAcks};
 use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
 use crate::metrics::{CloseReason, ConnectionRole, TlsFailure};
+use crate::net::admission::{Seat, TooManyConnections};
 use crate::net::admit::{Admitted, Visitor};
 use crate::net::connection::{Connection, Opened};
 use crate::net::open::{self, Reading, Target};
+use crate::net::quota::Quota;
 use crate::net::status::{self, Refusal};
 use crate::protocol::COMMIT_ACK;
 use crate::protocol::v1_1::{Answer, AnswerTo, Client};
@@ -99,6 +101,8 @@ pub(super) struct Session {
     pub(super) watched: bool,
     /// Not read until another connection gives memory back.
     pub(super) awaits_memory: bool,
+    /// Bytes of the frame for which it waits for memory.
+    pub(super) wanted: u64,
     /// Bytes from here on that are known to be in the page cache.
     pub(super) warm: u64,
     /// What another thread does for it; it is sent nothing else meanwhile.
@@ -131,6 +135,20 @@ pub(super) struct Session {
     /// All has been said, and the peer is told that: what it still sends is read, so that closing does not take back what
     /// is on its way to it.
     pub(super) draining: bool,
+    /// How much its principal may produce and consume, if that has a limit.
+    pub(super) quota: Option<Arc<Quota>>,
+    /// Neither read nor sent to until then, for that: its place among the reactor's `pauses`.
+    pub(super) paused: Option<Instant>,
+    /// Its place among the reactor's `deadlines`.
+    pub(super) deadline: Option<Instant>,
+    /// When something was last received.
+    pub(super) active_at: Instant,
+    /// Since when it was seen to have something for its socket, which took nothing.
+    pub(super) blocked_since: Option<Instant>,
+    /// Its place among the connections.
+    pub(super) seat: Option<Seat>,
+    /// Why it is one too many, if it is: what it is told.
+    pub(super) unwanted: Option<TooManyConnections>,
     /// Its place among the reactor's `heartbeats`.
     pub(super) beat_at: Option<Instant>,
     /// When something was last sent to a consumer.
@@ -160,6 +178,7 @@ impl Session {
             progress: 0,
             watched: false,
             awaits_memory: false,
+            wanted: 0,
             warm: 0,
             away: None,
             waiting: WaitingAcks::default(),
@@ -176,6 +195,13 @@ impl Session {
             closing: None,
             farewell: Vec::new(),
             draining: false,
+            quota: None,
+            paused: None,
+            deadline: None,
+            active_at: Instant::now(),
+            blocked_since: None,
+            seat: None,
+            unwanted: None,
             beat_at: None,
             sent_at: Instant::now(),
             lingers: false,
@@ -321,9 +347,14 @@ impl Session {
                 return verdict;
             }
         }
+        self.take_quota(cx);
         self.pending_new = !self.pending.is_empty();
         self.span.in_scope(|| tracing::debug!("opened"));
         let verdict = self.begin(target, cx);
+        if matches!(self.role, Role::Producer(_)) {
+            // What came with the handshake.
+            self.charge_produced(self.pending.len(), cx);
+        }
         cx.metrics.begun(self.role.counted());
         let generation = self.admitted.as_ref().map(|admitted| admitted.generation);
         if generation.is_some_and(|generation| generation != cx.access.generation()) {
@@ -518,10 +549,22 @@ impl Session {
         Ok(())
     }
 
+    /// The handshake is done, or will not be.
+    pub(super) fn end_deadline(&mut self, cx: &mut Context) {
+        if let Some(at) = self.deadline.take() {
+            cx.deadlines.remove(&(at, self.key.0));
+            cx.partial_handshakes.remove(&(at, self.key.0));
+        }
+    }
+
     /// Ends the session's business with its partition.
     pub(super) fn leave(&mut self, cx: &mut Context) {
         self.break_off(cx);
         let waiter = self.waiter();
+        self.end_deadline(cx);
+        if let Some(at) = self.paused.take() {
+            cx.pauses.remove(&(at, self.key.0));
+        }
         if let Some(at) = self.beat_at.take() {
             cx.heartbeats.remove(&(at, self.key.0));
         }

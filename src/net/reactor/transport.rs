@@ -76,6 +76,11 @@ impl Transport {
         &mut self.socket
     }
 
+    /// For what is set on a socket.
+    pub(super) fn socket(&self) -> &TcpStream {
+        &self.socket
+    }
+
     /// The socket, if what goes through it goes as it is.
     pub(super) fn plain(&self) -> Option<&TcpStream> {
         matches!(self.layer, Layer::Plain).then_some(&self.socket)
