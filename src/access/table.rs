@@ -20,7 +20,7 @@ pub struct Table {
     pub(super) certificates: HashMap<String, Principal>,
     pub(super) rules: Vec<Rule>,
     /// For tokens; there is one if there are any.
-    pub(super) key: Option<FingerprintKey>,
+    pub(super) key: Option<Arc<FingerprintKey>>,
 }
 
 impl Table {
@@ -32,7 +32,8 @@ impl Table {
             return Err(AccessError { problems });
         }
         if !table.tokens.is_empty() {
-            table.key = Some(FingerprintKey::random().map_err(AccessError::no_random)?);
+            let key = FingerprintKey::random().map_err(AccessError::no_random)?;
+            table.key = Some(Arc::new(key));
         }
         table.networks.sort_by_key(|(network, _)| std::cmp::Reverse(network.prefix()));
         Ok(table)
@@ -47,6 +48,17 @@ impl Table {
     /// Whether there are rules.
     pub fn has_rules(&self) -> bool {
         !self.rules.is_empty()
+    }
+
+    /// Takes over from the table before it which tokens are known to be right.
+    pub(super) fn adopt(&mut self, before: &Self) {
+        let (Some(_), Some(key)) = (&self.key, &before.key) else { return };
+        self.key = Some(Arc::clone(key));
+        for (id, entry) in &mut self.tokens {
+            if let Some(known) = before.tokens.get(id).filter(|known| known.is_as(entry)) {
+                *entry = Arc::clone(known);
+            }
+        }
     }
 
     /// How many tokens and how many rules there are.
@@ -110,7 +122,7 @@ impl Table {
         match &identity.token {
             Some(token) => {
                 let now = self.tokens.get(&token.hash.id());
-                now.is_some_and(|now| now.hash == token.hash && now.principal == identity.principal)
+                now.is_some_and(|now| now.is_as(token))
             }
             None => {
                 self.without_token(shown.certificate, shown.address).as_ref()

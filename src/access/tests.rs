@@ -232,6 +232,26 @@ fn who_was_let_in_stands_as_long_as_he_is_the_same() {
 }
 
 #[test]
+fn what_is_known_of_tokens_outlives_a_table() {
+    let (token, alice) = token_of("alice");
+    let (other, bob) = token_of("bob");
+    let table = |token: &[&TokenOptions]| {
+        let token = token.iter().map(|token| (*token).clone()).collect();
+        Table::build(&Options { token, ..Options::default() }).unwrap()
+    };
+    let access = Access::with(table(&[&alice, &bob]), Arc::default());
+    let now = |token: &str| access.table().authenticate_now(&shown(Some(token), None)).map(name_of);
+    assert!(access.table().authenticate(&shown(Some(&token), None)).is_ok());
+    let generation = access.generation();
+    access.replace(table(&[&bob, &alice]));
+    assert_ne!(access.generation(), generation);
+    assert_eq!((now(&token), now(&other)), (Some(Ok("alice".to_owned())), None));
+    let carol = TokenOptions { principal: "carol".to_owned(), ..alice };
+    access.replace(table(&[&carol]));
+    assert_eq!((now(&token), now(&other)), (None, Some(Err(Denied::Token))));
+}
+
+#[test]
 fn everything_that_is_wrong_is_named_and_no_secret_repeated() {
     let (token, alice) = token_of("alice");
     let dir = tempfile::tempdir().unwrap();

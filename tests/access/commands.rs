@@ -37,6 +37,11 @@ fn tokens_are_made_and_shown_by_file_or_environment() {
     let (code, said) = run(&consume, &[("HERMITMQ_TOKEN", "hmq_000000000000_no")], "");
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("unauthenticated: the token is not valid"), "{said}");
+    // A group that may not commit what it has read.
+    let consume = ["consume", "orders", "--broker", &broker, "--until-end", "--group", "carol"];
+    let (code, said) = run(&consume, &[("HERMITMQ_TOKEN", guarded.token("carol"))], "");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("unauthorized: carol may not commit for group carol"), "{said}");
     let list = ["topic", "list", "--admin", &admin];
     let (code, said) = run(&list, &[], "");
     assert_eq!(code, 1, "{said}");

@@ -272,6 +272,7 @@ impl Reactor {
         let interest = Interest::READABLE | Interest::WRITABLE;
         let in_handshake = session.connection.in_handshake();
         let registered = self.poll.registry().register(&mut session.stream, token, interest);
+        session.review_if_stale(&mut self.cx);
         entry.insert(session);
         if let Err(error) = registered {
             tracing::warn!(%error, "connection not registered");

@@ -313,11 +313,8 @@ impl Session {
         self.span.in_scope(|| tracing::debug!("opened"));
         let verdict = self.begin(target, cx);
         cx.metrics.begun(self.role.counted());
-        let generation = self.admitted.as_ref().map(|admitted| admitted.generation);
-        if generation.is_some_and(|generation| generation != cx.access.generation()) {
-            // The rules were replaced while it was opened.
-            self.review(cx);
-        }
+        // While it was opened, perhaps.
+        self.review_if_stale(cx);
         verdict
     }
 
