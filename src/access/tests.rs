@@ -147,6 +147,8 @@ fn without_rules_and_tokens_nobody_is_asked() {
 
 #[test]
 fn what_no_rule_allows_is_denied() {
+    use Decision::{Allowed, Denied};
+    use Operation::{Admin, Commit, Consume, Produce};
     let options = Options {
         rule: vec![
             rule(&["alice"], &["produce"], &["orders", "audit-*"], &[]),
@@ -167,8 +169,6 @@ fn what_no_rule_allows_is_denied() {
         let group = GroupName::parse(name).unwrap();
         table.decide(&principal(who), operation, &Resource::Group(&group))
     };
-    use Decision::{Allowed, Denied};
-    use Operation::{Admin, Commit, Consume, Produce};
     for (who, operation, name, decision) in [
         ("alice", Produce, "orders", Allowed(0)),
         ("alice", Produce, "audit-", Allowed(0)),
