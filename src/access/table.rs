@@ -89,14 +89,15 @@ impl Table {
     ) -> Option<Result<Identity, Denied>> {
         let Some(token) = shown.token.filter(|_| !self.is_off()) else {
             let found = self.without_token(shown.certificate, shown.address);
-            return Some(found.map(Identity::of));
+            let proven = shown.certificate.is_some();
+            return Some(found.map(|principal| Identity::of(principal, proven)));
         };
         let entry = TokenId::of(token).and_then(|id| self.tokens.get(&id));
         // One that is wrong is refused: whoever has it thinks that he is somebody.
         let (Some(entry), Some(key)) = (entry, &self.key) else { return Some(Err(Denied::Token)) };
         Some(if is(entry, token, key)? {
             let principal = entry.principal.clone();
-            Ok(Identity { principal, token: Some(Arc::clone(entry)) })
+            Ok(Identity { principal, proven: true, token: Some(Arc::clone(entry)) })
         } else {
             Err(Denied::Token)
         })

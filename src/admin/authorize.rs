@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::hosts::Hosts;
 use super::problem::{Kind, Problem};
 use super::state::State;
 use crate::access::{
@@ -20,6 +21,13 @@ use crate::access::{
 };
 use crate::metrics::RefusalKind;
 use crate::model::{GroupName, TopicName};
+
+/// What is asked of each request.
+#[derive(Debug, Clone)]
+pub(super) struct Asks {
+    pub(super) state: Arc<State>,
+    pub(super) hosts: Hosts,
+}
 
 /// Where a request comes from, among its extensions.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +37,8 @@ pub(super) struct Peer(pub(super) IpAddr);
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     principal: Principal,
+    /// It has shown a token or a certificate.
+    proven: bool,
     table: Arc<Table>,
     access: Arc<Access>,
     peer: IpAddr,
@@ -69,7 +79,7 @@ impl Caller {
 
 /// Lets a request in or not, and tells of those that change something.
 pub(super) async fn guard(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(Asks { state, hosts }): extract::State<Asks>,
     path: MatchedPath,
     params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
@@ -86,6 +96,11 @@ pub(super) async fn guard(
         Err(response) => return *response,
     };
     let open = path.as_str() == "/metrics" && state.about.metrics_open;
+    if !open && !caller.proven && caller.table.has_rules() && !hosts.are_own(request.headers()) {
+        // A page could have given this listener a name of its own, and then come from the same site.
+        let detail = "without a token the host header must be an address, localhost or the name in admin.listen";
+        return Problem::new(Kind::Misdirected, detail).of("host").into_response();
+    }
     if !open && let Err(problem) = authorize(&caller, path.as_str(), params) {
         return challenged(problem, None);
     }
@@ -166,9 +181,9 @@ async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<
     let token = token.map_err(|reason| refuse(reason, Some("invalid_request")))?;
     let table = access.table();
     match identify(&table, token, certificate, address).await {
-        Ok(Identity { principal, .. }) => {
+        Ok(Identity { principal, proven, .. }) => {
             let access = Arc::clone(access);
-            Ok(Caller { principal, table, access, peer: address, asked })
+            Ok(Caller { principal, proven, table, access, peer: address, asked })
         }
         Err(error) => Err(refuse(&error.to_string(), Some("invalid_token"))),
     }
