@@ -147,7 +147,8 @@ impl Caller {
 struct Shown {
     token: Result<Option<Vec<u8>>, &'static str>,
     certificate: Option<Arc<str>>,
-    address: IpAddr,
+    /// Always there: the listener puts it in.
+    address: Option<IpAddr>,
     asked: Arc<str>,
 }
 
@@ -160,7 +161,7 @@ impl Shown {
         Self {
             token: bearer(request.headers()).map(|token| token.map(<[u8]>::to_vec)),
             certificate: certificate(request),
-            address: peer.map_or(IpAddr::from([0, 0, 0, 0]), |Peer(address)| *address),
+            address: peer.map(|Peer(address)| *address),
             asked: format!("{} {path}", request.method()).into(),
         }
     }
@@ -168,6 +169,11 @@ impl Shown {
 
 async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<Response>> {
     let Shown { token, certificate, address, asked } = shown;
+    let Some(address) = address else {
+        // Nobody is taken for somebody else.
+        let detail = "where the request comes from is not known";
+        return Err(Box::new(Problem::new(Kind::Internal, detail).into_response()));
+    };
     let refuse = |reason: &str, error: Option<&str>| {
         access.refused(&Refused {
             kind: RefusalKind::Unauthenticated,
