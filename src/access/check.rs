@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
+use std::io;
 use std::sync::Arc;
 
 use super::network::Network;
@@ -16,6 +17,9 @@ use crate::model::{GroupName, TopicName};
 
 /// Likeness (0 to 1) below which a suggestion misleads more than it helps.
 const NEAR: f64 = 0.8;
+
+/// Largest file of tokens, in bytes.
+const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// One thing that is wrong. Shows no hash and no token.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +68,16 @@ impl Options {
         }
         (reader.problems, warnings)
     }
+}
+
+/// A regular file of a size that is no mistake: others may never end.
+fn read_file(file: &str) -> io::Result<String> {
+    let about = fs::metadata(file)?;
+    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+        let message = format!("it is no regular file of at most {FILE_BYTES_MAX} bytes");
+        return Err(io::Error::other(message));
+    }
+    fs::read_to_string(file)
 }
 
 /// Principals in rules that nobody can be. Not wrong: whoever takes a token away leaves its rules.
@@ -156,7 +170,7 @@ impl Reader {
             return;
         }
         let file = &options.tokens_file;
-        match fs::read_to_string(file) {
+        match read_file(file) {
             Ok(text) => self.token_lines(text.lines(), table, |number| {
                 format!("access.tokens_file ({file}, line {number})")
             }),

@@ -68,7 +68,8 @@ impl Access {
     }
 
     /// Puts another table in effect, for whoever comes from now on.
-    pub fn replace(&self, table: Table) {
+    pub fn replace(&self, mut table: Table) {
+        table.adopt(&self.table());
         *self.table.write() = Arc::new(table);
         // Whoever reads the new number finds the new table.
         self.generation.fetch_add(1, Ordering::Release);

@@ -72,13 +72,15 @@ pub struct Credentials<'a> {
 pub struct Identity {
     /// The name.
     pub principal: Principal,
+    /// Whether it has shown something that others do not have: a token or a certificate. Else it only comes from somewhere.
+    pub proven: bool,
     /// The token, if that was it.
     pub(super) token: Option<Arc<TokenEntry>>,
 }
 
 impl Identity {
-    pub(super) fn of(principal: Principal) -> Self {
-        Self { principal, token: None }
+    pub(super) fn of(principal: Principal, proven: bool) -> Self {
+        Self { principal, proven, token: None }
     }
 }
 

@@ -20,7 +20,7 @@ pub struct Table {
     pub(super) certificates: HashMap<String, Principal>,
     pub(super) rules: Vec<Rule>,
     /// For tokens; there is one if there are any.
-    pub(super) key: Option<FingerprintKey>,
+    pub(super) key: Option<Arc<FingerprintKey>>,
 }
 
 impl Table {
@@ -32,7 +32,8 @@ impl Table {
             return Err(AccessError { problems });
         }
         if !table.tokens.is_empty() {
-            table.key = Some(FingerprintKey::random().map_err(AccessError::no_random)?);
+            let key = FingerprintKey::random().map_err(AccessError::no_random)?;
+            table.key = Some(Arc::new(key));
         }
         table.networks.sort_by_key(|(network, _)| std::cmp::Reverse(network.prefix()));
         Ok(table)
@@ -49,6 +50,17 @@ impl Table {
         !self.rules.is_empty()
     }
 
+    /// Takes over from the table before it which tokens are known to be right.
+    pub(super) fn adopt(&mut self, before: &Self) {
+        let (Some(_), Some(key)) = (&self.key, &before.key) else { return };
+        self.key = Some(Arc::clone(key));
+        for (id, entry) in &mut self.tokens {
+            if let Some(known) = before.tokens.get(id).filter(|known| known.is_as(entry)) {
+                *entry = Arc::clone(known);
+            }
+        }
+    }
+
     /// How many tokens and how many rules there are.
     pub fn counts(&self) -> (usize, usize) {
         (self.tokens.len(), self.rules.len())
@@ -61,7 +73,7 @@ impl Table {
 
     /// Who somebody is, if that takes no hashing of a token.
     pub fn authenticate_now(&self, shown: &Credentials<'_>) -> Option<Result<Identity, Denied>> {
-        self.authenticate_by(shown, |entry, token, key| entry.is_now(token, key))
+        self.authenticate_by(shown, TokenEntry::is_now)
     }
 
     /// Who somebody is: by a token, else by a certificate, else by the network, else anonymous. May take a millisecond.
@@ -77,14 +89,15 @@ impl Table {
     ) -> Option<Result<Identity, Denied>> {
         let Some(token) = shown.token.filter(|_| !self.is_off()) else {
             let found = self.without_token(shown.certificate, shown.address);
-            return Some(found.map(Identity::of));
+            let proven = shown.certificate.is_some();
+            return Some(found.map(|principal| Identity::of(principal, proven)));
         };
         let entry = TokenId::of(token).and_then(|id| self.tokens.get(&id));
         // One that is wrong is refused: whoever has it thinks that he is somebody.
         let (Some(entry), Some(key)) = (entry, &self.key) else { return Some(Err(Denied::Token)) };
         Some(if is(entry, token, key)? {
             let principal = entry.principal.clone();
-            Ok(Identity { principal, token: Some(Arc::clone(entry)) })
+            Ok(Identity { principal, proven: true, token: Some(Arc::clone(entry)) })
         } else {
             Err(Denied::Token)
         })
@@ -110,7 +123,7 @@ impl Table {
         match &identity.token {
             Some(token) => {
                 let now = self.tokens.get(&token.hash.id());
-                now.is_some_and(|now| now.hash == token.hash && now.principal == identity.principal)
+                now.is_some_and(|now| now.is_as(token))
             }
             None => {
                 self.without_token(shown.certificate, shown.address).as_ref()

@@ -147,6 +147,8 @@ fn without_rules_and_tokens_nobody_is_asked() {
 
 #[test]
 fn what_no_rule_allows_is_denied() {
+    use Decision::{Allowed, Denied};
+    use Operation::{Admin, Commit, Consume, Produce};
     let options = Options {
         rule: vec![
             rule(&["alice"], &["produce"], &["orders", "audit-*"], &[]),
@@ -167,8 +169,6 @@ fn what_no_rule_allows_is_denied() {
         let group = GroupName::parse(name).unwrap();
         table.decide(&principal(who), operation, &Resource::Group(&group))
     };
-    use Decision::{Allowed, Denied};
-    use Operation::{Admin, Commit, Consume, Produce};
     for (who, operation, name, decision) in [
         ("alice", Produce, "orders", Allowed(0)),
         ("alice", Produce, "audit-", Allowed(0)),
@@ -229,6 +229,26 @@ fn who_was_let_in_stands_as_long_as_he_is_the_same() {
     for other in [with(vec![again], vec![]), with(vec![renamed], vec![]), with(vec![], vec![])] {
         assert!(!other.stands(&by_token, &later) && !other.stands(&by_network, &later));
     }
+}
+
+#[test]
+fn what_is_known_of_tokens_outlives_a_table() {
+    let (token, alice) = token_of("alice");
+    let (other, bob) = token_of("bob");
+    let table = |token: &[&TokenOptions]| {
+        let token = token.iter().map(|token| (*token).clone()).collect();
+        Table::build(&Options { token, ..Options::default() }).unwrap()
+    };
+    let access = Access::with(table(&[&alice, &bob]), Arc::default());
+    let now = |token: &str| access.table().authenticate_now(&shown(Some(token), None)).map(name_of);
+    assert!(access.table().authenticate(&shown(Some(&token), None)).is_ok());
+    let generation = access.generation();
+    access.replace(table(&[&bob, &alice]));
+    assert_ne!(access.generation(), generation);
+    assert_eq!((now(&token), now(&other)), (Some(Ok("alice".to_owned())), None));
+    let carol = TokenOptions { principal: "carol".to_owned(), ..alice };
+    access.replace(table(&[&carol]));
+    assert_eq!((now(&token), now(&other)), (None, Some(Err(Denied::Token))));
 }
 
 #[test]

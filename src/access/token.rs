@@ -200,6 +200,11 @@ impl TokenEntry {
         Self { principal, hash, verified: OnceLock::new() }
     }
 
+    /// Whether another entry says the same.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.principal == other.principal
+    }
+
     /// Whether it is this token, if that can be said without hashing it with Argon2.
     pub(super) fn is_now(&self, token: &[u8], key: &FingerprintKey) -> Option<bool> {
         let verified = self.verified.get()?;

@@ -13,6 +13,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::hosts::Hosts;
 use super::problem::{Kind, Problem};
 use super::state::State;
 use crate::access::{
@@ -22,6 +23,13 @@ use crate::metrics::RefusalKind;
 use crate::model::{GroupName, TopicName};
 use crate::tls::PeerCertificate;
 
+/// What is asked of each request.
+#[derive(Debug, Clone)]
+pub(super) struct Asks {
+    pub(super) state: Arc<State>,
+    pub(super) hosts: Hosts,
+}
+
 /// Where a request comes from, among its extensions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Peer(pub(super) IpAddr);
@@ -30,6 +38,8 @@ pub(super) struct Peer(pub(super) IpAddr);
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
     principal: Principal,
+    /// It has shown a token or a certificate.
+    proven: bool,
     table: Arc<Table>,
     access: Arc<Access>,
     peer: IpAddr,
@@ -70,7 +80,7 @@ impl Caller {
 
 /// Lets a request in or not, and tells of those that change something.
 pub(super) async fn guard(
-    extract::State(state): extract::State<Arc<State>>,
+    extract::State(Asks { state, hosts }): extract::State<Asks>,
     path: MatchedPath,
     params: Result<RawPathParams, RawPathParamsRejection>,
     mut request: Request,
@@ -87,6 +97,11 @@ pub(super) async fn guard(
         Err(response) => return *response,
     };
     let open = path.as_str() == "/metrics" && state.about.metrics_open;
+    if !open && !caller.proven && caller.table.has_rules() && !hosts.are_own(request.headers()) {
+        // A page could have given this listener a name of its own, and then come from the same site.
+        let detail = "without a token the host header must be an address, localhost or the name in admin.listen";
+        return Problem::new(Kind::Misdirected, detail).of("host").into_response();
+    }
     if !open && let Err(problem) = authorize(&caller, path.as_str(), params) {
         return challenged(problem, None);
     }
@@ -133,7 +148,8 @@ impl Caller {
 struct Shown {
     token: Result<Option<Vec<u8>>, &'static str>,
     certificate: Option<Arc<str>>,
-    address: IpAddr,
+    /// Always there: the listener puts it in.
+    address: Option<IpAddr>,
     asked: Arc<str>,
 }
 
@@ -147,7 +163,7 @@ impl Shown {
         Self {
             token: bearer(request.headers()).map(|token| token.map(<[u8]>::to_vec)),
             certificate: certificate.map(|PeerCertificate(name)| Arc::clone(name)),
-            address: peer.map_or(IpAddr::from([0, 0, 0, 0]), |Peer(address)| *address),
+            address: peer.map(|Peer(address)| *address),
             asked: format!("{} {path}", request.method()).into(),
         }
     }
@@ -155,6 +171,11 @@ impl Shown {
 
 async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<Response>> {
     let Shown { token, certificate, address, asked } = shown;
+    let Some(address) = address else {
+        // Nobody is taken for somebody else.
+        let detail = "where the request comes from is not known";
+        return Err(Box::new(Problem::new(Kind::Internal, detail).into_response()));
+    };
     let refuse = |reason: &str, error: Option<&str>| {
         access.refused(&Refused {
             kind: RefusalKind::Unauthenticated,
@@ -168,9 +189,9 @@ async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<
     let token = token.map_err(|reason| refuse(reason, Some("invalid_request")))?;
     let table = access.table();
     match identify(&table, token, certificate, address).await {
-        Ok(Identity { principal, .. }) => {
+        Ok(Identity { principal, proven, .. }) => {
             let access = Arc::clone(access);
-            Ok(Caller { principal, table, access, peer: address, asked })
+            Ok(Caller { principal, proven, table, access, peer: address, asked })
         }
         Err(error) => Err(refuse(&error.to_string(), Some("invalid_token"))),
     }

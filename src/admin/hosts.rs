@@ -13,24 +13,27 @@ use axum::response::{IntoResponse, Response};
 
 use super::problem::{Kind, Problem};
 
-/// The names that requests may carry.
+/// The names that requests may carry: addresses, `localhost`, and the name that is configured; and any, where others can reach
+/// the listener anyway. There it matters who asks: see [`authorize`](super::authorize).
 #[derive(Debug, Clone)]
-pub(super) enum Hosts {
-    /// Any: others can reach the listener anyway.
-    Any,
-    /// Addresses, `localhost`, and the name that is configured.
-    Local(Arc<str>),
+pub(super) struct Hosts {
+    configured: Arc<str>,
+    any: bool,
 }
 
 impl Hosts {
     /// Those for a listener that is configured as `listen` and has this address.
     pub(super) fn of(listen: &str, ip: IpAddr) -> Self {
         let name = listen.rsplit_once(':').map_or("", |(name, _)| name);
-        if ip.is_loopback() { Self::Local(name.into()) } else { Self::Any }
+        Self { configured: name.into(), any: !ip.is_loopback() }
     }
 
     fn allow(&self, host: &str) -> bool {
-        let Self::Local(configured) = self else { return true };
+        self.any || self.is_own(host)
+    }
+
+    /// Whether nobody else can have a name that leads here.
+    fn is_own(&self, host: &str) -> bool {
         // What is behind the last colon is a port, but within the brackets of an IPv6 address.
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -41,13 +44,22 @@ impl Hosts {
         bare.parse::<IpAddr>().is_ok()
             || lower == "localhost"
             || lower.ends_with(".localhost")
-            || lower == configured.to_ascii_lowercase()
+            || lower == self.configured.to_ascii_lowercase()
     }
 
     fn allow_all_of(&self, headers: &HeaderMap) -> bool {
-        let hosts = headers.get_all(header::HOST).iter();
-        hosts.map(|host| host.to_str().unwrap_or("?")).all(|host| self.allow(host))
+        all_of(headers, |host| self.allow(host))
     }
+
+    /// Whether a request is under a name that nobody else can have given this listener.
+    pub(super) fn are_own(&self, headers: &HeaderMap) -> bool {
+        all_of(headers, |host| self.is_own(host))
+    }
+}
+
+fn all_of(headers: &HeaderMap, right: impl Fn(&str) -> bool) -> bool {
+    let hosts = headers.get_all(header::HOST).iter();
+    hosts.map(|host| host.to_str().unwrap_or("?")).all(right)
 }
 
 /// Refuses requests under a strange name.
@@ -92,6 +104,8 @@ mod tests {
         ] {
             assert!(!local.allow(host), "{host}");
         }
-        assert!(Hosts::of("0.0.0.0:9093", IpAddr::from([0, 0, 0, 0])).allow("example.org"));
+        let public = Hosts::of("0.0.0.0:9093", IpAddr::from([0, 0, 0, 0]));
+        assert!(public.allow("example.org") && !public.is_own("example.org"));
+        assert!(public.is_own("10.0.0.1:9093"));
     }
 }

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tracing::Instrument as _;
 
+use super::authorize::Asks;
 use super::hosts::{self, Hosts};
 use super::problem::{Kind, Problem};
 use super::state::State;
@@ -24,7 +25,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// Everything that the admin listener answers.
 pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
     // Probes, and whatever else stands here without it, are for everybody.
-    let guard = middleware::from_fn_with_state(Arc::clone(&state), authorize::guard);
+    let asks = Asks { state: Arc::clone(&state), hosts: hosts.clone() };
+    let guard = middleware::from_fn_with_state(asks, authorize::guard);
     Router::new()
         .route("/", get(dashboard::index))
         .route("/dashboard/{file}", get(dashboard::file))

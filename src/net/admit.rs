@@ -12,7 +12,7 @@ use crate::access::{
 use crate::metrics::RefusalKind;
 use crate::model::{GroupName, TopicName};
 use crate::protocol::Request;
-use crate::protocol::v1_1::Role;
+use crate::protocol::v1_1::{Role, Token};
 
 /// What is known of a peer beside what its handshake says.
 #[derive(Debug, Clone)]
@@ -84,7 +84,7 @@ pub(super) fn review(
 fn token(asked: &Asked) -> Option<&[u8]> {
     match asked {
         Asked::V1_0(_) => None,
-        Asked::V1_1(handshake) => handshake.token.as_ref().map(|token| token.as_bytes()),
+        Asked::V1_1(handshake) => handshake.token.as_ref().map(Token::as_bytes),
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::Guarded;
-use super::support::http::try_request;
+use super::support::http::{exchange, try_request};
 use super::support::{Broker, Start, scratch};
 
 /// What each operation is about, by its path.
@@ -165,6 +165,35 @@ fn a_page_of_another_site_changes_nothing() {
     let own = format!("http://{}", guarded.broker.admin());
     let same = ask("DELETE", "/api/v1/topics/a", &[("origin", &own)], "");
     assert_eq!(same.status, 204, "{same:?}");
+}
+
+/// Such a page comes from the same site, as far as its browser can tell.
+#[test]
+fn a_page_that_gives_the_listener_a_name_has_no_network() {
+    let (dir, data) = scratch();
+    let token = hermitmq::access::generate().unwrap();
+    let config = dir.path().join("a.toml");
+    let text = "[[access.network]]\ncidr = '127.0.0.0/8'\nprincipal = 'ops'\n\
+        [[access.rule]]\nprincipals = ['ops']\noperations = ['admin']\n";
+    std::fs::write(&config, text).unwrap();
+    let broker = Start::on(&data)
+        .arg("--config")
+        .arg(&config)
+        .env("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0")
+        .env("HERMITMQ_ACCESS__TOKENS", format!("ops:{}", token.hash))
+        .run();
+    let admin = std::net::SocketAddr::from(([127, 0, 0, 1], broker.admin().port()));
+    let get = |more: &[(&str, &str)]| {
+        let mut lines =
+            vec!["GET /api/v1/cluster HTTP/1.1".to_owned(), "connection: close".to_owned()];
+        lines.extend(more.iter().map(|(name, value)| format!("{name}: {value}")));
+        exchange(admin, format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes()).unwrap().status
+    };
+    let bearer = format!("Bearer {}", token.token);
+    assert_eq!(get(&[("host", "127.0.0.1")]), 200);
+    assert_eq!(get(&[("host", "localhost:1")]), 200);
+    assert_eq!(get(&[("host", "example.org")]), 421);
+    assert_eq!(get(&[("host", "example.org"), ("authorization", &bearer)]), 200);
 }
 
 #[test]

@@ -37,6 +37,11 @@ fn tokens_are_made_and_shown_by_file_or_environment() {
     let (code, said) = run(&consume, &[("HERMITMQ_TOKEN", "hmq_000000000000_no")], "");
     assert_eq!(code, 1, "{said}");
     assert!(said.contains("unauthenticated: the token is not valid"), "{said}");
+    // A group that may not commit what it has read.
+    let consume = ["consume", "orders", "--broker", &broker, "--until-end", "--group", "carol"];
+    let (code, said) = run(&consume, &[("HERMITMQ_TOKEN", guarded.token("carol"))], "");
+    assert_eq!(code, 1, "{said}");
+    assert!(said.contains("unauthorized: carol may not commit for group carol"), "{said}");
     let list = ["topic", "list", "--admin", &admin];
     let (code, said) = run(&list, &[], "");
     assert_eq!(code, 1, "{said}");
@@ -102,7 +107,7 @@ fn secrets_are_shown_nowhere() {
     assert_eq!(guarded.ask("alice", "DELETE", "/api/v1/topics/orders", "").status, 403);
     let bad = guarded.dir.path().join("bad.toml");
     let hash = &guarded.tokens["alice"].hash;
-    fs::write(&bad, format!("[[access.token]]\nprincipal = 'a'\nhash = '{}x'\n", hash)).unwrap();
+    fs::write(&bad, format!("[[access.token]]\nprincipal = 'a'\nhash = '{hash}x'\n")).unwrap();
     let (code, said) = run(&["config", "check", &bad.display().to_string()], &[], "");
     assert_eq!(code, 2, "{said}");
     all += &said;
@@ -216,6 +221,16 @@ fn the_check_names_what_is_wrong_with_its_key() {
         let found = said.lines().any(|line| line.contains(key) && line.ends_with(end));
         assert!(found, "{key} … {end}: {said}");
     }
+}
+
+#[test]
+fn what_a_start_may_still_find_right_is_a_warning() {
+    let guarded = Guarded::start();
+    let file = guarded.dir.path().join("wrong.toml");
+    let check = |text: &str| {
+        fs::write(&file, text).unwrap();
+        run(&["config", "check", &file.display().to_string()], &[], "")
+    };
     // The file may be readable for the broker alone.
     let missing = "access.tokens_file = '/nonexistent/tokens'\n";
     let (code, said) = check(missing);
@@ -224,7 +239,6 @@ fn the_check_names_what_is_wrong_with_its_key() {
         said.contains("access.tokens_file (set by ") && said.contains("No such file"),
         "{said}"
     );
-    fs::write(&file, missing).unwrap();
     let config = file.display().to_string();
     let data = guarded.dir.path().join("other").display().to_string();
     let (code, said) =

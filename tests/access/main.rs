@@ -132,5 +132,5 @@ fn lines(tokens: &BTreeMap<&str, NewToken>, principals: &[&str]) -> String {
 }
 
 fn whole(dir: &tempfile::TempDir, text: &str) -> String {
-    format!("access.tokens_file = {:?}\n{text}", dir.path().join("tokens"))
+    format!("access.tokens_file = '{}'\n{text}", dir.path().join("tokens").display())
 }

@@ -1,15 +1,19 @@
 //! SIGHUP: other tokens and rules, while connections stand.
 
 use std::fs;
+use std::net::{IpAddr, SocketAddr};
 
 use hermitmq::model::TopicName;
 use hermitmq::protocol::Status;
 use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Handshake, Role, Start, Token};
 use rustix::process::Signal;
 
-use super::support::v1_1::{Got, answer, connect, control, next, open};
-use super::support::{RawClient, frame, wait_for};
-use super::{Guarded, PRINCIPALS, RULES, lines, whole};
+use super::support::http::{get, try_request};
+use super::support::v1_1::{Got, answer, connect, control, group, next, open};
+use super::support::{
+    CONSUME, PRODUCE, RawClient, Start as Process, frame, handshake, scratch, wait_for,
+};
+use super::{Guarded, PRINCIPALS, RULES, generate, lines, whole};
 
 const AGAIN: &str = "the configuration was read again";
 const KEPT: &str = "the configuration stays as it was";
@@ -125,8 +129,57 @@ fn what_is_wrong_changes_nothing() {
     assert_eq!(alice.append(&frame(1, b"", b"x")), 0);
     let (mut again, _) = open(guarded.broker.addr(), &guarded.producer());
     assert_eq!(again.append(&frame(1, b"", b"x")), 1);
-    assert!(
-        guarded.broker.log_text().contains("did you mean \\\\\\\"produce\\\\\\\"?")
-            || guarded.broker.log_text().contains("did you mean")
-    );
+    let said = guarded.broker.log_text();
+    for part in ["must be PRINCIPAL:HASH", "cannot read ", "did you mean "] {
+        assert!(said.contains(part), "{part}");
+    }
+}
+
+#[test]
+fn committers_and_clients_of_1_0_are_ended_too() {
+    let guarded = Guarded::start();
+    let addr = guarded.broker.addr();
+    let legacy = IpAddr::from([127, 0, 0, 2]);
+    let mut old = RawClient::connect_from(legacy, addr);
+    old.send(&handshake(CONSUME, &["legacy", "legacy-a"], 0));
+    let mut producer = RawClient::connect_from(legacy, addr);
+    producer.send(&handshake(PRODUCE, &["legacy-a"], 0));
+    assert_eq!(producer.append(&frame(1, b"", b"x")), 0);
+    assert_eq!(old.read_frame().header.offset, 0);
+    let role = Role::Commit { group: group("bob-1") };
+    let (mut bob, _) = open(addr, &guarded.handshake("bob", role));
+    bob.send(&[0; 8]);
+    assert!(answer(&mut bob, AnswerTo::Commit).is_ok());
+    let rules = RULES.replace("127.0.0.2/32", "127.0.0.3/32").replace("\"bob-*\"", "\"bobs\"");
+    fs::write(guarded.config(), whole(&guarded.dir, &rules)).unwrap();
+    guarded.reload(AGAIN);
+    old.assert_closed_without_a_byte();
+    producer.assert_closed_without_a_byte();
+    assert_eq!(bob.read_to_end(), b"");
+    let line = guarded.audit(|line| line.get("principal") == "bob");
+    assert_eq!(line.get("reason"), "bob may not commit for group bob-1");
+}
+
+#[test]
+fn a_listener_that_others_reach_keeps_asking() {
+    let (dir, data) = scratch();
+    let token = generate().unwrap();
+    let config = dir.path().join("a.toml");
+    let rule = "[[access.rule]]\nprincipals = ['ops']\noperations = ['admin']\n";
+    let hash = format!("[[access.token]]\nprincipal = 'ops'\nhash = '{}'\n", token.hash);
+    fs::write(&config, format!("{rule}{hash}")).unwrap();
+    let start = Process::on(&data).arg("--config").arg(&config);
+    let broker = start.env("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0").run();
+    let admin = SocketAddr::from(([127, 0, 0, 1], broker.admin().port()));
+    for text in ["", rule, &hash] {
+        fs::write(&config, text).unwrap();
+        let kept = || broker.log().iter().filter(|line| line.get("message") == KEPT).count();
+        let before = kept();
+        broker.signal(Signal::HUP);
+        wait_for(KEPT, || (kept() > before).then_some(()));
+        assert_eq!(get(admin, "/api/v1/cluster").status, 401, "{text}");
+    }
+    let bearer = format!("Bearer {}", token.token);
+    let headers = [("authorization", &*bearer)];
+    assert_eq!(try_request(admin, "GET", "/api/v1/cluster", &headers, b"").unwrap().status, 200);
 }

@@ -13,7 +13,7 @@ pub use gap::{Gap, GapReason};
 pub use options::ConsumerOptions;
 
 use super::commit::{CommitError, Committer};
-use super::connect::{ConnectError, ConnectOptions, Place, Protocol};
+use super::connect::{ConnectError, ConnectOptions, Place, Protocol, Refused};
 use super::message::Message;
 use super::messages::Messages;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
@@ -182,6 +182,12 @@ impl Consumer {
             Some(Status::TopicDeleted) => {
                 self.link.reset();
                 return Err(ConsumeError::TopicDeleted(control.message.into()));
+            }
+            // Coming again would end the same way.
+            Some(Status::Unauthenticated | Status::Unauthorized) => {
+                self.link.reset();
+                let ControlFrame { code, message, .. } = control;
+                return Err(ConsumeError::Rejected(Refused { code, value: 0, message }));
             }
             // It closes now, or says what a later version means.
             _ => tracing::debug!(

@@ -315,6 +315,7 @@ impl Reactor {
         }
         let registered =
             self.poll.registry().register(session.stream.socket_mut(), token, interest);
+        session.review_if_stale(&mut self.cx);
         entry.insert(session);
         self.cx.pending_max = context::pending_max(self.sessions.len());
         if let Err(error) = registered {

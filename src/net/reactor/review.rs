@@ -49,6 +49,14 @@ impl Session {
         }
     }
 
+    /// Reviews a session that was on its way while all were: it is of a time before.
+    pub(super) fn review_if_stale(&mut self, cx: &mut Context) {
+        let generation = self.admitted.as_ref().map(|admitted| admitted.generation);
+        if generation.is_some_and(|generation| generation != cx.access.generation()) {
+            self.review(cx);
+        }
+    }
+
     /// Begins to end a session that was let in: it is told why where that can be said.
     pub(super) fn turn_away(&mut self, refusal: Refusal, cx: &mut Context) {
         self.tell_audit(&refusal, cx);

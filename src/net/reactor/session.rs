@@ -356,11 +356,8 @@ impl Session {
             self.charge_produced(self.pending.len(), cx);
         }
         cx.metrics.begun(self.role.counted());
-        let generation = self.admitted.as_ref().map(|admitted| admitted.generation);
-        if generation.is_some_and(|generation| generation != cx.access.generation()) {
-            // The rules were replaced while it was opened.
-            self.review(cx);
-        }
+        // While it was opened, perhaps.
+        self.review_if_stale(cx);
         verdict
     }
 
