@@ -1,16 +1,18 @@
 //! The command line.
 //!
 //! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
-//! `configuration`, `produce`, `consume`, `health`, and the folders `admin`, `bench` and `log`. `failure` is how every one of them can end. `lines`,
-//! `tally`, `output` and `runtime` are what `produce` and `consume` are made of, `progress` and `table` are for whoever takes
-//! long or has much to tell.
+//! `configuration`, `produce`, `consume`, `health`, `generate`, and the folders `admin`, `bench` and `log`. `failure` is how every one of them can end. `lines`,
+//! `tally`, `output`, `template`, `time` and `runtime` are what `produce` and `consume` are made of, `encode`, `progress` and
+//! `table` are for whoever has bytes to show, takes long or has much to tell.
 
 mod admin;
 mod args;
 mod bench;
 mod configuration;
 mod consume;
+mod encode;
 mod failure;
+mod generate;
 mod health;
 mod lines;
 mod log;
@@ -19,8 +21,13 @@ mod produce;
 mod progress;
 mod runtime;
 mod serve;
+mod show;
 mod table;
 mod tally;
+mod template;
+mod time;
+mod words;
+mod yaml;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -57,6 +64,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Group(command) => admin::run_group(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Log(command) => log::run(&command),
+        Command::Completions(args) => generate::completions(&args),
+        Command::Man(args) => generate::man(&args),
     }
 }
 

@@ -3,7 +3,6 @@
 mod args;
 mod confirm;
 mod groups;
-mod show;
 mod topics;
 
 use crate::client::admin::{AdminClient, AdminError};
