@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
-use super::admin::{GroupCommand, TopicCommand};
+use super::admin::{GroupCommand, Target as AdminTarget, TopicCommand};
 use super::bench::BenchCommand;
 use super::log::LogCommand;
 use super::output::FormatName;
@@ -85,6 +85,23 @@ stopped inside one sees its first records again.
 
 Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
 
+const TOP_HELP: &str = "\
+The admin listener is asked, once per interval. q and Ctrl-C end it. A broker that does not answer is
+asked again and again. Rates are of the last interval; a group's lag is of the records that it has not
+committed, so it moves with its commits. With NO_COLOR set there are no colours.
+
+Without a terminal, --once prints one frame (as wide as $COLUMNS says, else 100), with --output json
+or yaml for programs; it asks twice.
+
+Exit codes: 0 success, 1 no answer (--once), 2 wrong usage.";
+
+const DEMO_HELP: &str = "\
+A broker within this process, on free ports of 127.0.0.1 and a temporary directory, a producer of 200
+records a second, and two groups: one keeps up, the other cannot. q and Ctrl-C end it, and nothing is
+left of it. Without a terminal it prints a line a second.
+
+Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
+
 const COMPLETIONS_HELP: &str = "\
 Examples:
   source <(hermitmq completions bash)
@@ -137,6 +154,12 @@ pub(super) enum Command {
     /// Ask a broker whether it is ready, or lives
     #[command(after_help = HEALTH_HELP)]
     Health(HealthArgs),
+    /// Watch a broker: rates, the busiest topics, the slowest groups
+    #[command(after_help = TOP_HELP)]
+    Top(TopArgs),
+    /// Start a broker with something to do, and watch it
+    #[command(after_help = DEMO_HELP)]
+    Demo(DemoArgs),
     /// Measure a broker, and what this machine could do
     #[command(subcommand)]
     Bench(BenchCommand),
@@ -169,6 +192,31 @@ pub(super) struct ShowArgs {
     /// How they are shown
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
     pub(super) output: Form,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TopArgs {
+    #[command(flatten)]
+    pub(super) target: AdminTarget,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub(super) interval: f64,
+    /// Print one frame and end
+    #[arg(long)]
+    pub(super) once: bool,
+}
+
+/// Asking more often would be a load of its own.
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| "must be a number of seconds from 0.1 to 3600".to_owned())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    /// End after so long
+    #[arg(long, value_name = "N")]
+    pub(super) seconds: Option<u32>,
 }
 
 #[derive(Debug, Args)]

@@ -1,7 +1,7 @@
 //! The command line.
 //!
 //! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
-//! `configuration`, `produce`, `consume`, `health`, `generate`, and the folders `admin`, `bench` and `log`. `failure` is how every one of them can end. `lines`,
+//! `configuration`, `produce`, `consume`, `health`, `generate`, `demo`, and the folders `admin`, `bench`, `log` and `top`. `failure` is how every one of them can end. `lines`,
 //! `tally`, `output`, `template`, `time` and `runtime` are what `produce` and `consume` are made of, `encode`, `progress` and
 //! `table` are for whoever has bytes to show, takes long or has much to tell.
 
@@ -10,6 +10,7 @@ mod args;
 mod bench;
 mod configuration;
 mod consume;
+mod demo;
 mod encode;
 mod failure;
 mod generate;
@@ -26,6 +27,7 @@ mod table;
 mod tally;
 mod template;
 mod time;
+mod top;
 mod words;
 mod yaml;
 
@@ -64,6 +66,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Group(command) => admin::run_group(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Log(command) => log::run(&command),
+        Command::Top(args) => top::run(&args),
+        Command::Demo(args) => demo::run(&args),
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),
     }

@@ -33,12 +33,12 @@ pub(in crate::cli) struct Target {
     admin: Option<String>,
     /// How the answer is shown
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
-    pub(super) output: Form,
+    pub(in crate::cli) output: Form,
 }
 
 impl Target {
     /// The flag, else the environment, else the default.
-    pub(super) fn address(&self) -> String {
+    pub(in crate::cli) fn address(&self) -> String {
         self.admin.clone().or_else(admin_from_env).unwrap_or_else(|| ADMIN_DEFAULT.to_owned())
     }
 }

@@ -10,16 +10,21 @@ use crate::client::admin::{AdminClient, AdminError};
 use super::failure::{Failure, causes};
 use super::runtime;
 
-pub(super) use args::{GroupCommand, TopicCommand};
+pub(super) use args::{GroupCommand, Target, TopicCommand};
 pub(super) use groups::run as run_group;
 pub(super) use topics::run as run_topic;
 
+/// Who asks the admin listener.
+pub(super) fn client(target: &Target) -> Result<AdminClient, Failure> {
+    AdminClient::new(&target.address()).map_err(|error| failed(&error))
+}
+
 /// Asks the admin listener for something, and waits for the answer.
 fn ask<T>(
-    target: &args::Target,
+    target: &Target,
     asked: impl AsyncFnOnce(&AdminClient) -> Result<T, AdminError>,
 ) -> Result<T, Failure> {
-    let admin = AdminClient::new(&target.address()).map_err(|error| failed(&error))?;
+    let admin = client(target)?;
     runtime::value_of(async { asked(&admin).await.map_err(|error| failed(&error)) })
 }
 

@@ -24,6 +24,7 @@
 mod error;
 mod groups;
 mod health;
+mod metrics;
 mod topics;
 mod transport;
 
