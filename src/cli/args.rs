@@ -32,7 +32,12 @@ const ADMIN_ENV: &str = "HERMITMQ_ADMIN";
 const AFTER_HELP: &str = "\
 Without a command, `hermitmq` does what `hermitmq serve` does.
 
-Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration, 3 damage found (`hermitmq log`).
+Exit codes:
+  0  done; also ended by a signal where that is the way to end it (serve, consume, top, demo)
+  1  it failed while running, or a broker refused it or does not answer
+  2  wrong usage or configuration: the same again will fail again
+  3  damage found (log)
+  130  ended by a signal before it was done (bench)
 Errors are one line each on standard error, beginning with `hermitmq: `.";
 
 const SERVE_HELP: &str = "\
@@ -217,6 +222,9 @@ pub(super) struct DemoArgs {
     /// End after so long
     #[arg(long, value_name = "N")]
     pub(super) seconds: Option<u32>,
+    /// Where the temporary directory is made [default: in memory, else where the system has such]
+    #[arg(long)]
+    pub(super) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

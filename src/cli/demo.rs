@@ -29,6 +29,9 @@ const PER_SECOND: u32 = 200;
 const GROUPS: [(&str, Duration); 2] =
     [("quick", Duration::ZERO), ("slow", Duration::from_millis(12))];
 
+/// Between two commits: the lag that is shown is of what is committed.
+const COMMIT: Duration = Duration::from_millis(200);
+
 /// Between two looks.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -44,7 +47,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
     // Dropped last: the broker writes to it until it has stopped.
-    let scratch = Scratch::new(None)?;
+    let scratch = Scratch::new(args.dir.as_deref())?;
     let server = start(&scratch)?;
     let addr = server.addr().to_string();
     let admin = server.admin_addr().map(|admin| admin.to_string()).unwrap_or_default();
@@ -125,10 +128,11 @@ async fn produce(addr: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads for as long as it is polled, and commits about once a second.
+/// Reads for as long as it is polled.
 async fn consume(addr: &str, group: &str, pause: Duration) -> Result<(), Failure> {
     let group = GroupName::parse(group).map_err(|error| Failure::runtime("the group", &error))?;
-    let options = GroupConsumerOptions::default();
+    let options =
+        GroupConsumerOptions { auto_commit: Some(COMMIT), ..GroupConsumerOptions::default() };
     let mut consumer = GroupConsumer::connect(addr, group, topic()?, options)
         .await
         .map_err(|error| Failure::connect(&error))?;

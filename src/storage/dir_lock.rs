@@ -20,8 +20,9 @@ const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(5);
 pub enum DataDirError {
     /// It is not a directory, or cannot be created or written.
     #[error(
-        "cannot use the data directory {}: {source}; it must be a directory that user id {uid} can write \
-         (try: chown {uid} {}), or choose another with --data-dir", path.display(), path.display()
+        "cannot use the data directory {}: {source}; {}, or choose another with --data-dir",
+        path.display(),
+        way_out(path, *uid, source)
     )]
     Unusable {
         /// The directory.
@@ -42,6 +43,19 @@ pub enum DataDirError {
         /// Process id that the holder wrote down, or `unknown`.
         holder: String,
     },
+}
+
+/// What would make a directory usable.
+fn way_out(path: &Path, uid: u32, source: &io::Error) -> String {
+    match source.kind() {
+        io::ErrorKind::PermissionDenied => {
+            let path = path.display();
+            format!("user id {uid} must be able to write to it (try: chown {uid} {path})")
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "mount it for writing".to_owned(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "make room there".to_owned(),
+        _ => "it must be a directory that can be written".to_owned(),
+    }
 }
 
 /// The lock on a data directory, held until it is dropped (or the process ends, however it ends).

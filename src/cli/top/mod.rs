@@ -121,17 +121,19 @@ pub(super) async fn lines(
     until: Option<Instant>,
 ) -> Result<(), Failure> {
     let mut stdout = io::stdout();
+    // Rates are of two samples.
+    view.take(watch.next().await.map_err(Failure::Runtime)?);
     loop {
         tokio::select! {
             () = interrupt.asked() => return Ok(()),
-            () = tokio::time::sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
-                return Ok(());
-            }
             sample = watch.next() => {
                 view.take(sample.map_err(Failure::Runtime)?);
                 let written = writeln!(stdout, "{}", draw::line(&view)).and_then(|()| stdout.flush());
                 written.map_err(|error| Failure::output(&error))?;
             }
+        }
+        if until.is_some_and(|until| until <= Instant::now()) {
+            return Ok(());
         }
     }
 }

@@ -75,13 +75,17 @@ impl Screen {
             text.push_str("\x1b[0m\x1b[2J");
             self.shown = Buffer::empty(frame.area);
         }
-        let mut at = None;
+        let (mut at, mut look) = (None, String::new());
         for (x, y, cell) in self.shown.diff(frame) {
             // Writing has moved the cursor there already.
             if at != Some((x, y)) {
                 let _ = write!(text, "\x1b[{};{}H", y + 1, x + 1);
             }
-            text.push_str(&style(cell));
+            let style = style(cell);
+            if look != style {
+                text.push_str(&style);
+                look = style;
+            }
             text.push_str(cell.symbol());
             at = (cell.symbol().len() == 1).then_some((x + 1, y));
         }
