@@ -304,6 +304,8 @@ impl Target {
 /// The address of a broker, with the default port if it has none. An IPv6 address may go without its brackets then.
 pub(super) fn with_port(address: &str) -> String {
     match address.matches(':').count() {
+        // Not an address at all: the one who connects says so.
+        _ if address.contains('/') => address.to_owned(),
         _ if address.starts_with('[') && !address.ends_with(']') => address.to_owned(),
         0 => format!("{address}:{PORT_DEFAULT}"),
         1 => address.to_owned(),
@@ -476,6 +478,7 @@ mod tests {
             ("::1", "[::1]:9092"),
             ("[::1]", "[::1]:9092"),
             ("[::1]:7", "[::1]:7"),
+            ("tcp://10.0.0.1:1", "tcp://10.0.0.1:1"),
         ] {
             assert_eq!(with_port(address), want);
         }

@@ -126,7 +126,7 @@ fn lists_come_as_tables_json_and_yaml() {
     assert!(described.contains("\npartitions:\n  - bytes: 0\n    damaged: []\n"), "{described}");
     let yaml = ok(&["config", "show", "--port", "7", "--output", "yaml"], "");
     let yaml = String::from_utf8(yaml).unwrap();
-    let port = "- key: server.port\n  source: --port\n  value: \"7\"\n";
+    let port = "- key: server.port\n  source: \"--port\"\n  value: \"7\"\n";
     assert!(yaml.contains(port), "{yaml}");
     let json = ok(&["config", "show", "--port", "7", "--output", "json"], "");
     let json: Value = serde_json::from_slice(&json).unwrap();
