@@ -92,19 +92,20 @@ async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
 
 /// What protocol 1.0 cannot do is said before anything is asked of the broker.
 fn check_version(args: &ConsumeArgs) -> Result<(), Failure> {
-    let at_a_time = matches!(args.from, Some(Start(client::Start::Timestamp(_))));
-    let what = match args.target.protocol {
-        Protocol::V1_1 => return Ok(()),
-        Protocol::V1_0 if args.until_end => {
+    if args.target.protocol == Protocol::V1_1 {
+        return Ok(());
+    }
+    let what = match args.from {
+        _ if args.until_end => {
             "--until-end: protocol 1.0 does not say where the log ends; --count N stops after N records"
         }
-        Protocol::V1_0 if args.member.is_some() => {
+        _ if args.member.is_some() => {
             "--member: protocol 1.0 does not say how many partitions there are; --partition N reads one"
         }
-        Protocol::V1_0 if at_a_time => {
+        Some(Start(client::Start::Timestamp(_))) => {
             "--from: protocol 1.0 cannot start at a time; an offset, earliest and latest it can"
         }
-        Protocol::V1_0 => return Ok(()),
+        _ => return Ok(()),
     };
     Err(Failure::Usage(format!(
         "{what}. Without --protocol 1.0 it works, if the broker speaks 1.1"

@@ -4,7 +4,11 @@ use std::fmt::Display;
 use std::time::Duration;
 
 /// `1 record`, `2 records`.
-pub(super) fn count<N: Display + PartialEq + From<u8>>(number: N, one: &str, many: &str) -> String {
+pub(super) fn count<N: Copy + Display + PartialEq + From<u8>>(
+    number: N,
+    one: &str,
+    many: &str,
+) -> String {
     if number == N::from(1) { format!("1 {one}") } else { format!("{number} {many}") }
 }
 

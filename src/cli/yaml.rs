@@ -1,5 +1,7 @@
 //! Values as YAML in its block style. Keys of objects are in the order of their names.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 
 /// A document.
@@ -9,18 +11,18 @@ pub(super) fn document(value: &Value) -> String {
     text
 }
 
-/// A value on lines of its own.
+/// A value on lines of its own. Writing to a String cannot fail.
 fn node(value: &Value, indent: usize, text: &mut String) {
     let pad = " ".repeat(indent);
     match value {
         Value::Object(fields) if !fields.is_empty() => {
             for (name, value) in fields {
-                text.push_str(&format!("{pad}{}:", plain_or_quoted(name)));
+                let _ = write!(text, "{pad}{}:", plain_or_quoted(name));
                 if is_collection(value) {
                     text.push('\n');
                     node(value, indent + 2, text);
                 } else {
-                    text.push_str(&format!(" {}\n", scalar(value)));
+                    let _ = writeln!(text, " {}", scalar(value));
                 }
             }
         }
@@ -29,10 +31,12 @@ fn node(value: &Value, indent: usize, text: &mut String) {
                 let mut item = String::new();
                 node(value, indent + 2, &mut item);
                 // The first line stands behind the dash, which takes the place of its indentation.
-                text.push_str(&format!("{pad}- {}", item.trim_start_matches(' ')));
+                let _ = write!(text, "{pad}- {}", item.trim_start_matches(' '));
             }
         }
-        value => text.push_str(&format!("{pad}{}\n", scalar(value))),
+        value => {
+            let _ = writeln!(text, "{pad}{}", scalar(value));
+        }
     }
 }
 

@@ -71,8 +71,8 @@ fn exit_codes_are_those_of_the_documentation() {
     let damaged = data.join("t_0");
     ok(&["produce", "t", "--broker", &addr], "a\n");
     broker.kill();
-    let log = std::fs::read_dir(&damaged).unwrap().map(|entry| entry.unwrap().path());
-    let log = log.filter(|path| path.extension().is_some_and(|end| end == "wal")).next().unwrap();
+    let mut log = std::fs::read_dir(&damaged).unwrap().map(|entry| entry.unwrap().path());
+    let log = log.find(|path| path.extension().is_some_and(|end| end == "wal")).unwrap();
     std::fs::write(&log, "no frames at all, but long enough for one header").unwrap();
     let (damaged, gone) = (damaged.to_str().unwrap(), "127.0.0.1:1");
     let documented = std::fs::read_to_string("docs/TOOLS.md").unwrap();

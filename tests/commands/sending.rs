@@ -70,8 +70,8 @@ fn a_rate_is_kept_by_the_brokers_own_count() {
     let status = loop {
         let count = stored(&broker);
         // The time was taken later than the count, so this bound holds on any machine.
-        let most = 1.0 + f64::from(RATE) * started.elapsed().as_secs_f64();
-        assert!(count as f64 <= most, "{count} of at most {most}");
+        let most = 1 + (u128::from(RATE) * started.elapsed().as_micros()).div_ceil(1_000_000);
+        assert!(u128::from(count) <= most, "{count} of at most {most}");
         seen.push(count);
         if let Some(status) = child.try_wait().unwrap() {
             break status;

@@ -1,5 +1,7 @@
 //! How a view looks on so many cells.
 
+use std::fmt::Write as _;
+
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -157,9 +159,13 @@ fn draw_groups(view: &View, colours: Colours, area: Rect, frame: &mut Buffer) {
 
 /// Whether a group comes nearer to the end, and how long that takes.
 fn trend(group: &GroupRow) -> String {
-    let GroupRow { lag, lag_per_sec, .. } = *group;
+    let GroupRow { lag, lag_per_sec, records_per_sec, .. } = *group;
     if lag == 0 {
         return "at the end".to_owned();
+    }
+    // What it handles in a second is what it is about to commit.
+    if number(lag) <= records_per_sec {
+        return "keeps up".to_owned();
     }
     if lag_per_sec > 0.5 {
         return format!("+{}/s", short(lag_per_sec));
@@ -238,7 +244,8 @@ pub(super) fn line(view: &View) -> String {
     );
     for group in &view.groups {
         let GroupRow { group, lag, records_per_sec, .. } = group;
-        text.push_str(&format!("; {group}: {}/s, lag {lag}", short(*records_per_sec)));
+        // Writing to a String cannot fail.
+        let _ = write!(text, "; {group}: {}/s, lag {lag}", short(*records_per_sec));
     }
     text
 }

@@ -61,7 +61,7 @@ async fn once(mut watch: Watch, mut view: View, form: Form) -> Result<(), Failur
         let sample = watch.next().await.map_err(Failure::Runtime)?;
         view.take(sample);
     }
-    show::show(form, &view, |view| plain(view))
+    show::show(form, &view, plain)
 }
 
 /// A frame without anything that only a terminal knows.
@@ -85,7 +85,7 @@ pub(super) async fn live(
     let mut screen = Screen::enter().map_err(cannot)?;
     let mut ticks = tokio::time::interval(TICK);
     loop {
-        let area = screen.area().map_err(cannot)?;
+        let area = Screen::area().map_err(cannot)?;
         let mut frame = Buffer::empty(area);
         draw::draw(&view, colours, &mut frame);
         screen.paint(&frame).map_err(cannot)?;

@@ -82,7 +82,7 @@ impl Sample {
         let value = series.value;
         match series.name {
             "build_info" => {
-                series.label("version").unwrap_or_default().clone_into(&mut self.version)
+                series.label("version").unwrap_or_default().clone_into(&mut self.version);
             }
             "ready" => self.ready = value > 0.0,
             "uptime_seconds" => {
@@ -152,6 +152,7 @@ impl<'a> Series<'a> {
 }
 
 #[cfg(test)]
+#[expect(clippy::float_cmp, reason = "whole numbers, which were parsed")]
 pub(super) mod tests {
     use super::*;
 

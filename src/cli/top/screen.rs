@@ -59,7 +59,7 @@ impl Screen {
     }
 
     /// Its size now.
-    pub(super) fn area(&self) -> io::Result<Rect> {
+    pub(super) fn area() -> io::Result<Rect> {
         let size = tcgetwinsize(io::stdout())?;
         let (columns, rows) = match (size.ws_col, size.ws_row) {
             (0, _) | (_, 0) => SIZE_DEFAULT,

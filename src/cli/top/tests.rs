@@ -1,5 +1,7 @@
 //! What is to be seen, at several sizes.
 
+#![expect(clippy::float_cmp, reason = "whole numbers over a power of two")]
+
 use std::time::{Duration, Instant};
 
 use ratatui::Terminal;

@@ -1,7 +1,7 @@
 //! What is to be seen: rates out of two samples, the busiest topics, the slowest groups.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -42,6 +42,7 @@ pub(in crate::cli) struct View {
 }
 
 /// Per second.
+#[expect(clippy::struct_field_names, reason = "they are the names in the JSON")]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Rates {
     pub(super) records_in_per_sec: f64,
@@ -137,7 +138,7 @@ impl View {
 
     /// Since the last answer.
     fn silence(&self) -> Duration {
-        self.last.as_ref().map_or(Duration::ZERO, |last| Instant::now() - last.at)
+        self.last.as_ref().map_or(Duration::ZERO, |last| last.at.elapsed())
     }
 
     /// Records that all groups together have not handled.
