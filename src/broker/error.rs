@@ -89,7 +89,7 @@ pub enum PartitionError {
     #[error("{0} is reserved")]
     Reserved(TopicName),
     /// The broker holds as many partitions as it may.
-    #[error("{partitions} more partitions exceed the limit of {max}")]
+    #[error("topics.max_partitions is {max}: {partitions} more do not fit")]
     LimitReached {
         /// Partitions the topic would have had.
         partitions: u32,
@@ -97,7 +97,7 @@ pub enum PartitionError {
         max: u32,
     },
     /// The broker holds as many topics as it may.
-    #[error("there are {there} topics, and the limit is {max}")]
+    #[error("topics.max_topics is {max}, and as many are there: {there}")]
     TooManyTopics {
         /// Topics there are.
         there: usize,

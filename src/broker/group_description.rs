@@ -147,7 +147,7 @@ pub enum GroupError {
         partition: PartitionId,
     },
     /// Its consumers would not notice, and their next commits would undo it.
-    #[error("{consumers} consumers of group {group} are connected; stop them first")]
+    #[error("consumers of group {group} are connected, {consumers} in all; stop them first")]
     InUse {
         /// The group.
         group: GroupName,

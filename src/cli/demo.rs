@@ -59,7 +59,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
         let until =
             args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds.into()));
         let watch = Watch::start(client, INTERVAL);
-        let view = View::new(addr.clone(), Some(hint));
+        let view = View::new(&addr, Some(hint));
         if io::stdout().is_terminal() {
             top::live(watch, view, interrupt, until).await
         } else {

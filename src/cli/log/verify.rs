@@ -109,13 +109,13 @@ fn text(verified: &Verified, totals: &Totals) -> String {
         format!("a broker (process {broker}) has it: only what is flushed was judged\n")
     });
     let sum = format!(
-        "{}, {}, {} frames, {} records, {} bytes: {} verified by checksum, {} only walked; {} damaged, {} derived, \
+        "{}, {}, {}, {}, {}: {} verified by checksum, {} only walked; {} damaged, {} derived, \
          {}\n",
         count(totals.partitions, "partition", "partitions"),
         count(totals.segments, "segment", "segments"),
-        totals.frames,
-        totals.records,
-        totals.bytes,
+        count(totals.frames, "frame", "frames"),
+        count(totals.records, "record", "records"),
+        count(totals.bytes, "byte", "bytes"),
         totals.verified_bytes,
         totals.walked_bytes,
         totals.damage,

@@ -72,7 +72,8 @@ pub(super) struct GroupRow {
 
 impl View {
     /// Of a broker that has not answered yet.
-    pub(in crate::cli) fn new(broker: String, hint: Option<String>) -> Self {
+    pub(in crate::cli) fn new(broker: &str, hint: Option<String>) -> Self {
+        let broker = broker.strip_prefix("http://").unwrap_or(broker).to_owned();
         Self {
             broker,
             hint,
