@@ -323,7 +323,7 @@ fn wrong_usage_is_one_line() {
         (&["compare", "--min-ratio", "consume"], 2, "must be NAME=VALUE"),
         (&["compare", "--only", "e2e", "--min-ratio", "consume=1"], 2, "none of the workloads"),
         (&["compare", "--only", "e2e", "--set", "server.prot=1"], 1, "the broker did not start"),
-        (&["limit", "--dir", "/nonexistent"], 1, "cannot create /nonexistent/hermitmq-bench-"),
+        (&["limit", "--dir", "/nonexistent"], 1, "cannot create /nonexistent/hermitmq-"),
         (&["consume", "--broker", "127.0.0.1:1"], 1, "is the broker running?"),
     ] {
         let output = bench(args);

@@ -33,10 +33,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         let mut json = serde_json::Deserializer::from_slice(&bytes);
         let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
             let (path, cause) = (error.path().to_string(), error.inner().to_string());
-            let problem = Problem::new(Kind::InvalidRequest, format!("the body is wrong: {cause}"));
-            match path.as_str() {
-                "." | "?" => problem,
-                path => problem.of(path),
+            match (path.as_str(), unknown(&cause)) {
+                (_, Some((name, detail))) => Problem::invalid(name, detail),
+                ("." | "?", None) => {
+                    Problem::new(Kind::InvalidRequest, format!("the body is wrong: {cause}"))
+                }
+                (path, None) => Problem::invalid(path, cause),
             }
         })?;
         json.end().map_err(|error| {
@@ -44,6 +46,22 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
         })?;
         Ok(Self(value))
     }
+}
+
+/// From this likeness on, a name may be what was meant.
+const NEAR: f64 = 0.8;
+
+/// The name that serde does not know, and what to say of it. The names that it knows are in its message alone.
+fn unknown(cause: &str) -> Option<(&str, String)> {
+    let (name, rest) = cause.strip_prefix("unknown field `")?.split_once("`, expected ")?;
+    let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
+    let likeness = |candidate: &&str| strsim::jaro_winkler(name, candidate);
+    let nearest = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
+    let detail = match nearest.filter(|nearest| likeness(nearest) >= NEAR) {
+        Some(nearest) => format!("there is no such name; did you mean {nearest}?"),
+        None => format!("there is no such name; there are {}", known.join(", ")),
+    };
+    Some((name, detail))
 }
 
 impl<T: Serialize> IntoResponse for Json<T> {
@@ -127,4 +145,20 @@ pub(super) fn partition(number: &str) -> Result<PartitionId, Problem> {
         Problem::invalid("partition", detail)
     };
     number.parse().map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_serde_does_not_know_is_named() {
+        let cause = "unknown field `retention_hour`, expected one of `cleanup`, `retention_hours` at line 1 column 17";
+        let detail = "there is no such name; did you mean retention_hours?";
+        assert_eq!(unknown(cause), Some(("retention_hour", detail.to_owned())));
+        let cause = "unknown field `x`, expected `topic` or `to` at line 1 column 4";
+        let detail = "there is no such name; there are topic, to";
+        assert_eq!(unknown(cause), Some(("x", detail.to_owned())));
+        assert_eq!(unknown("invalid type: null, expected u32"), None);
+    }
 }

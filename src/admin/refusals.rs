@@ -1,5 +1,10 @@
 //! Errors of the layers below as problems: which kind each is, and which field is to blame.
 
+use std::error::Error;
+use std::io;
+
+use rustix::io::Errno;
+
 use super::problem::{Kind, Problem};
 use super::state::CloseError;
 use crate::broker::{
@@ -21,7 +26,7 @@ pub(super) fn of_topic(error: &TopicError) -> Problem {
         E::TooManyTopics { .. } => problem(Kind::LimitReached),
         E::TooManyPartitions { .. } => problem(Kind::LimitReached).of("partitions"),
         E::ReadOnly(_) | E::Flush { .. } => problem(Kind::ReadOnly),
-        E::Storage { .. } => problem(Kind::Storage),
+        E::Storage { source, .. } => of_disk(source, error.to_string()),
         E::Closed => problem(Kind::ShuttingDown),
     }
 }
@@ -33,13 +38,15 @@ pub(super) fn of_group(error: &GroupError) -> Problem {
     match error {
         E::Unknown(_) => problem(Kind::UnknownGroup).of("group"),
         E::UnknownTopic(_) => problem(Kind::UnknownTopic).of("topic"),
+        E::Reserved(_) => problem(Kind::Reserved).of("topic"),
         E::UnknownPartition { .. } => problem(Kind::UnknownPartition).of("partitions"),
         E::InUse { .. } => problem(Kind::Conflict),
         E::OutOfRange { .. } => problem(Kind::OutOfRange).of("to"),
         E::Commit {
             source: CommitError::TableFull | CommitError::TooManyGroups { .. }, ..
         } => problem(Kind::LimitReached),
-        E::Locate { .. } | E::Commit { .. } => problem(Kind::Storage),
+        E::Locate { source, .. } => of_disk(source, error.to_string()),
+        E::Commit { source, .. } => of_disk(source, error.to_string()),
     }
 }
 
@@ -59,8 +66,22 @@ pub(super) fn of_peek(error: &PeekError) -> Problem {
         PeekError::Locate(LocateError::OutOfRange { .. }) => problem(Kind::OutOfRange).of("offset"),
         PeekError::Locate(LocateError::Damaged { .. }) => problem(Kind::Damaged),
         PeekError::Deleted => problem(Kind::UnknownTopic).of("topic"),
-        PeekError::Locate(_) | PeekError::Io(_) => problem(Kind::Storage),
+        PeekError::Locate(_) | PeekError::Io(_) => of_disk(error, error.to_string()),
     }
+}
+
+/// A file was not opened, written or read. Where there was no descriptor for it, no disk is to blame.
+fn of_disk(error: &(dyn Error + 'static), detail: String) -> Problem {
+    let mut causes = std::iter::successors(Some(error), |&error| error.source());
+    let no_descriptor = causes.any(|cause| {
+        let errno = cause.downcast_ref::<io::Error>().and_then(Errno::from_io_error);
+        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
+    });
+    if no_descriptor {
+        let way_out = "the broker needs a higher limit (ulimit -n, LimitNOFILE of systemd)";
+        return Problem::new(Kind::LimitReached, format!("{detail}; {way_out}"));
+    }
+    Problem::new(Kind::Storage, detail)
 }
 
 /// A connection was not closed.
@@ -84,5 +105,22 @@ pub(super) fn of_store(error: &StoreError) -> Problem {
         StoreError::Append(error) if error.is_permanent() => problem(Kind::ReadOnly),
         StoreError::FlushFailed => problem(Kind::ReadOnly),
         StoreError::Append(_) | StoreError::Unflushed => problem(Kind::NotStored),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse as _;
+
+    use super::*;
+
+    #[test]
+    fn a_limit_of_open_files_is_no_failed_disk() {
+        let status = |errno: Errno| {
+            let error = PeekError::Io(errno.into());
+            of_peek(&error).into_response().status().as_u16()
+        };
+        assert_eq!((status(Errno::MFILE), status(Errno::NFILE)), (409, 409));
+        assert_eq!(status(Errno::IO), 500);
     }
 }

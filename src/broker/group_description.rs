@@ -1,5 +1,7 @@
 //! What is said about consumer groups to those who administer them, what can be asked for, and why it is not done.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use super::as_text;
@@ -81,6 +83,17 @@ pub enum ResetTo {
     Timestamp(u64),
 }
 
+impl fmt::Display for ResetTo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Earliest => f.write_str("earliest"),
+            Self::Latest => f.write_str("latest"),
+            Self::Offset(offset) => write!(f, "offset {offset}"),
+            Self::Timestamp(ns) => write!(f, "timestamp {ns} ns"),
+        }
+    }
+}
+
 /// A request to put a group somewhere else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -122,6 +135,9 @@ pub enum GroupError {
     /// There is no such topic.
     #[error("there is no topic {0}")]
     UnknownTopic(TopicName),
+    /// No group stands anywhere in it.
+    #[error("{0} is the broker's own topic: no group reads it")]
+    Reserved(TopicName),
     /// The topic does not have this partition.
     #[error("topic {topic} has no partition {partition}")]
     UnknownPartition {
@@ -131,7 +147,7 @@ pub enum GroupError {
         partition: PartitionId,
     },
     /// Its consumers would not notice, and their next commits would undo it.
-    #[error("{consumers} consumers of group {group} are connected; stop them first")]
+    #[error("consumers of group {group} are connected, {consumers} in all; stop them first")]
     InUse {
         /// The group.
         group: GroupName,

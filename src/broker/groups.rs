@@ -114,12 +114,15 @@ impl Broker {
                 GroupError::Commit { partition: partition.name().clone(), source }
             })?;
         }
-        tracing::info!(group = %name, topic = %reset.topic, to = ?reset.to, "group reset");
+        tracing::info!(group = %name, topic = %reset.topic, to = %reset.to, "group reset");
         Ok(steps)
     }
 
     fn partitions_to_reset(&self, reset: &GroupReset) -> Result<Vec<Arc<Partition>>, GroupError> {
         let GroupReset { topic, partitions, .. } = reset;
+        if topic.is_reserved() {
+            return Err(GroupError::Reserved(topic.clone()));
+        }
         let all = self.partitions_of(topic);
         if all.is_empty() {
             return Err(GroupError::UnknownTopic(topic.clone()));

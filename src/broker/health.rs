@@ -56,6 +56,7 @@ impl fmt::Display for Problem {
                 write!(f, "compaction fails, and is tried again:")?;
                 name_some(f, partitions)
             }
+            Self::Damaged { segments: 1 } => f.write_str("damage was found in one segment"),
             Self::Damaged { segments } => write!(f, "damage was found in {segments} segments"),
         }
     }

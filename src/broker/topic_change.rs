@@ -151,7 +151,7 @@ pub enum TopicError {
         missing: Vec<PartitionId>,
     },
     /// The broker holds as many topics as it may.
-    #[error("the broker has {there} topics, and topics.max_topics is {max}")]
+    #[error("topics.max_topics is {max}, and as many are there: {there}")]
     TooManyTopics {
         /// Topics there are.
         there: usize,
@@ -159,9 +159,7 @@ pub enum TopicError {
         max: u32,
     },
     /// The broker holds as many partitions as it may.
-    #[error(
-        "{wanted} more partitions exceed topics.max_partitions, which is {max}: there are {there}"
-    )]
+    #[error("topics.max_partitions is {max}, and {there} are there: {wanted} more do not fit")]
     TooManyPartitions {
         /// Partitions that were to be added.
         wanted: u32,

@@ -148,7 +148,7 @@ impl Broker {
                 topic.partitions.extend(opened);
             }
         }
-        tracing::info!(topic = %name, settings = ?after, "topic altered");
+        tracing::info!(topic = %name, settings = %set(after), "topic altered");
         altered
     }
 
@@ -253,4 +253,17 @@ fn describe(id: PartitionId, partition: &Partition) -> PartitionDescription {
         read_only: partition.is_read_only(),
         damaged: damaged.collect(),
     }
+}
+
+/// What is set for a topic, for the log.
+fn set(options: &TopicOptions) -> String {
+    let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(options) else {
+        return String::new();
+    };
+    let set = fields.iter().filter(|(name, value)| *name != "name" && !value.is_null());
+    let set = set.map(|(name, value)| match value.as_str() {
+        Some(text) => format!("{name}={text}"),
+        None => format!("{name}={value}"),
+    });
+    set.collect::<Vec<_>>().join(" ")
 }

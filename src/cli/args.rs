@@ -2,14 +2,19 @@
 
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
-use super::admin::{GroupCommand, TopicCommand};
+use super::admin::{GroupCommand, Target as AdminTarget, TopicCommand};
 use super::bench::BenchCommand;
 use super::failure::Failure;
 use super::log::LogCommand;
+use super::output::FormatName;
+use super::show::Form;
+use super::template::Template;
+use super::time;
 use super::tls::TlsArgs;
 use super::token;
 use crate::client::{self, ConnectOptions, Protocol, RetryPolicy};
@@ -18,6 +23,9 @@ use crate::protocol::v1_1::Token;
 
 /// Where a broker is if nothing says otherwise: the address that `hermitmq serve` listens on by default.
 pub(super) const BROKER_DEFAULT: &str = "127.0.0.1:9092";
+
+/// The port of a broker if its address names none.
+const PORT_DEFAULT: u16 = 9092;
 
 /// The environment variable that names a broker. Without the double underscore, so it is no configuration.
 const BROKER_ENV: &str = "HERMITMQ_BROKER";
@@ -28,7 +36,12 @@ const ADMIN_ENV: &str = "HERMITMQ_ADMIN";
 const AFTER_HELP: &str = "\
 Without a command, `hermitmq` does what `hermitmq serve` does.
 
-Exit codes: 0 success, 1 failure while running, 2 wrong usage or configuration, 3 damage found (`hermitmq log`).
+Exit codes:
+  0  done; also ended by a signal where that is the way to end it (serve, consume, top, demo)
+  1  it failed while running, or a broker refused it or does not answer
+  2  wrong usage or configuration: the same again will fail again
+  3  damage found (log)
+  130  ended by a signal before it was done (bench)
 Errors are one line each on standard error, beginning with `hermitmq: `.";
 
 const SERVE_HELP: &str = "\
@@ -49,16 +62,35 @@ Exit codes: 0 the file is right, and with --can it is allowed; 1 it is denied; 2
 
 const PRODUCE_HELP: &str = "\
 Each line of standard input is a record, without its newline. An empty line is an empty record.
-A record may be stored twice if the connection breaks.
+A record may be stored twice if the connection breaks. On a terminal, what was stored is shown.
 
 Without --partition, records with a key go to the partition of their key (murmur2, as in Kafka),
 the others to each partition in turns.
 
-Exit codes: 0 every record is stored, 1 some are not, 2 wrong usage.";
+Ctrl-C stops reading and waits for what was sent; a second one ends it at once.
+
+Examples:
+  tail -F app.log | hermitmq produce logs --batch 100
+  hermitmq produce load --lines words.txt --rate 500
+  hermitmq produce pictures --file a.png --file b.png
+
+Exit codes: 0 every record is stored, 1 some are not (or Ctrl-C), 2 wrong usage.";
 
 const CONSUME_HELP: &str = "\
-Each record is printed byte for byte, followed by a newline (not with --raw). Runs until --count
-records were printed, Ctrl-C (a second one ends it at once), or the reader of the output goes away.
+Each record is printed byte for byte, followed by a newline, unless --format or -f says otherwise.
+Runs until --count records were printed, Ctrl-C (a second one ends it at once), or the reader of the
+output goes away.
+
+A template (-f) has the letters of kcat: %t topic, %p partition, %o offset, %T timestamp in ms since
+1970, %k key, %K bytes of it, %s payload, %S bytes of it, %n newline, %% percent sign; and the escapes
+\\n \\r \\t \\0 \\\\ \\xNN. It ends a record with nothing but what it says.
+
+A time (--from) is as in RFC 3339 (2026-01-31T09:00:00Z, a date alone is its midnight in UTC), so long
+ago (-90s, -1h30m, -7d), or @ and the seconds since 1970.
+
+Examples:
+  hermitmq consume orders --from -1h --until-end
+  hermitmq consume orders --group billing -f '%p/%o %k: %s\\n'
 
 Without --partition, all partitions of the topic are read; --member reads a share of them.
 
@@ -67,6 +99,37 @@ end. A record may be printed twice after a failure, never skipped. A batch comes
 stopped inside one sees its first records again.
 
 Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
+
+const TOP_HELP: &str = "\
+The admin listener is asked, once per interval. q and Ctrl-C end it. A broker that does not answer is
+asked again and again. Rates are of the last interval; a group's lag is of the records that it has not
+committed, so it moves with its commits. With NO_COLOR set there are no colours.
+
+Without a terminal, --once prints one frame (as wide as $COLUMNS says, else 100), with --output json
+or yaml for programs; it asks twice.
+
+Exit codes: 0 success, 1 no answer (--once), 2 wrong usage.";
+
+const DEMO_HELP: &str = "\
+A broker within this process, on free ports of 127.0.0.1 and a temporary directory, a producer of 200
+records a second, and two groups: one keeps up, the other cannot. q and Ctrl-C end it, and nothing is
+left of it. Without a terminal it prints a line a second.
+
+Exit codes: 0 success, 1 failure while running, 2 wrong usage.";
+
+const COMPLETIONS_HELP: &str = "\
+Examples:
+  source <(hermitmq completions bash)
+  hermitmq completions zsh > ~/.zfunc/_hermitmq
+  hermitmq completions fish > ~/.config/fish/completions/hermitmq.fish
+
+Exit codes: 0 success, 1 failure, 2 wrong usage.";
+
+const MAN_HELP: &str = "\
+Example:
+  hermitmq man ~/.local/share/man/man1 && man hermitmq-consume
+
+Exit codes: 0 success, 1 failure, 2 wrong usage.";
 
 const HEALTH_HELP: &str = "\
 The address is that of --admin, else of $HERMITMQ_ADMIN, else admin.listen of the configuration that a
@@ -110,18 +173,30 @@ pub(super) enum Command {
     /// Ask a broker whether it is ready, or lives
     #[command(after_help = HEALTH_HELP)]
     Health(HealthArgs),
+    /// Watch a broker: rates, the busiest topics, the slowest groups
+    #[command(after_help = TOP_HELP)]
+    Top(TopArgs),
+    /// Start a broker with something to do, and watch it
+    #[command(after_help = DEMO_HELP)]
+    Demo(DemoArgs),
     /// Measure a broker, and what this machine could do
     #[command(subcommand)]
     Bench(BenchCommand),
     /// Look at a data directory, put it right, or back it up
     #[command(subcommand)]
     Log(LogCommand),
+    /// Print what a shell needs to complete commands and options
+    #[command(after_help = COMPLETIONS_HELP)]
+    Completions(CompletionsArgs),
+    /// Write the manual pages, one for each command, into a directory
+    #[command(after_help = MAN_HELP)]
+    Man(ManArgs),
 }
 
 #[derive(Debug, Subcommand)]
 pub(super) enum ConfigCommand {
     /// Print the settings in effect, one `key = value  # what set it` a line
-    Show(ServeArgs),
+    Show(ShowArgs),
     /// Check a file alone, without the environment; with --can, say what its rules allow
     #[command(after_help = CHECK_HELP)]
     Check {
@@ -159,6 +234,55 @@ impl TokenArgs {
     }
 }
 
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    #[command(flatten)]
+    pub(super) serve: ServeArgs,
+    /// How they are shown
+    #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
+    pub(super) output: Form,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct TopArgs {
+    #[command(flatten)]
+    pub(super) target: AdminTarget,
+    /// Seconds between two looks
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = interval)]
+    pub(super) interval: f64,
+    /// Print one frame and end
+    #[arg(long)]
+    pub(super) once: bool,
+}
+
+/// Asking more often would be a load of its own.
+fn interval(text: &str) -> Result<f64, String> {
+    let seconds = text.parse().ok().filter(|seconds| (0.1..=3600.0).contains(seconds));
+    seconds.ok_or_else(|| "must be a number of seconds from 0.1 to 3600".to_owned())
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DemoArgs {
+    /// End after so long
+    #[arg(long, value_name = "N")]
+    pub(super) seconds: Option<u32>,
+    /// Where the temporary directory is made [default: in memory, else where the system has such]
+    #[arg(long)]
+    pub(super) dir: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CompletionsArgs {
+    /// The shell
+    pub(super) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ManArgs {
+    /// The directory; it is made if there is none
+    pub(super) dir: PathBuf,
+}
+
 #[derive(Debug, Default, Args)]
 pub(super) struct ServeArgs {
     /// Configuration file, TOML or JSON by its extension
@@ -187,7 +311,7 @@ pub(super) struct Target {
     /// The topic; the broker creates it if it may
     pub(super) topic: TopicName,
     /// The broker's address [default: $HERMITMQ_BROKER, else 127.0.0.1:9092]
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST[:PORT]")]
     broker: Option<String>,
     #[command(flatten)]
     token: TokenArgs,
@@ -222,7 +346,21 @@ impl Target {
 
     /// The broker's address: the flag, else the environment, else the default.
     pub(super) fn broker(&self) -> String {
-        self.broker.clone().or_else(broker_from_env).unwrap_or_else(|| BROKER_DEFAULT.to_owned())
+        let named = self.broker.as_deref().map(with_port).or_else(broker_from_env);
+        named.unwrap_or_else(|| BROKER_DEFAULT.to_owned())
+    }
+}
+
+/// The address of a broker, with the default port if it has none. An IPv6 address may go without its brackets then.
+pub(super) fn with_port(address: &str) -> String {
+    match address.matches(':').count() {
+        // Not an address at all: the one who connects says so.
+        _ if address.contains('/') => address.to_owned(),
+        _ if address.starts_with('[') && !address.ends_with(']') => address.to_owned(),
+        0 => format!("{address}:{PORT_DEFAULT}"),
+        1 => address.to_owned(),
+        _ if address.ends_with(']') => format!("{address}:{PORT_DEFAULT}"),
+        _ => format!("[{address}]:{PORT_DEFAULT}"),
     }
 }
 
@@ -236,7 +374,8 @@ fn protocol(text: &str) -> Result<Protocol, String> {
 
 /// The broker that the environment names.
 pub(super) fn broker_from_env() -> Option<String> {
-    std::env::var(BROKER_ENV).ok().filter(|broker| !broker.is_empty())
+    let broker = std::env::var(BROKER_ENV).ok().filter(|broker| !broker.is_empty())?;
+    Some(with_port(&broker))
 }
 
 /// The admin listener that the environment names.
@@ -274,13 +413,19 @@ pub(super) struct ProduceArgs {
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["file", "key", "batch"],
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub(super) key_sep: Option<String>,
-    /// Send this whole file as one record instead of the lines of standard input
+    /// Send this whole file as one record instead of the lines of standard input; repeatable
     #[arg(long)]
-    pub(super) file: Option<PathBuf>,
+    pub(super) file: Vec<PathBuf>,
+    /// Send the lines of this file instead of those of standard input; repeatable
+    #[arg(short = 'l', long, value_name = "FILE", conflicts_with = "file")]
+    pub(super) lines: Vec<PathBuf>,
     /// Pack up to N lines into one frame
     #[arg(long, value_name = "N", conflicts_with_all = ["file", "key"],
           value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::model::limits::RECORD_COUNT_MAX)))]
     pub(super) batch: Option<u32>,
+    /// Send at most N records a second, evenly
+    #[arg(long, value_name = "N")]
+    pub(super) rate: Option<NonZeroU32>,
 }
 
 #[derive(Debug, Args)]
@@ -294,17 +439,26 @@ pub(super) struct ConsumeArgs {
     /// Stop after N records
     #[arg(long, value_name = "N")]
     pub(super) count: Option<u64>,
-    /// Where to start: earliest, latest, an offset, or @SECONDS since 1970; with --group it moves the group there
-    #[arg(long, value_name = "POSITION")]
+    /// Where to start: earliest, latest, an offset, or a time; with --group it moves the group there
+    #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
     pub(super) from: Option<Start>,
     /// Stop with the newest record there is at the start
     #[arg(long)]
     pub(super) until_end: bool,
+    /// Wait for more at the end, as is done anyway
+    #[arg(long, conflicts_with = "until_end")]
+    follow: bool,
     /// Read the partitions of member I of N, counted from 0: those whose number leaves the remainder I
     #[arg(long, value_name = "I/N", conflicts_with = "partition")]
     pub(super) member: Option<Member>,
-    /// Print nothing between the records
-    #[arg(long)]
+    /// How records are printed [default: lines]
+    #[arg(long, value_name = "FORM", value_enum)]
+    pub(super) format: Option<FormatName>,
+    /// What is printed of each record, such as '%p %o %k %s\n'
+    #[arg(short = 'f', long, conflicts_with_all = ["format", "raw"], allow_hyphen_values = true)]
+    pub(super) template: Option<Template>,
+    /// The same as --format raw
+    #[arg(long, conflicts_with = "format")]
     pub(super) raw: bool,
 }
 
@@ -319,29 +473,16 @@ impl std::str::FromStr for Start {
         let start = match text {
             "earliest" => client::Start::Earliest,
             "latest" => client::Start::Latest,
-            _ => match text.strip_prefix('@') {
-                Some(seconds) => client::Start::Timestamp(nanoseconds(seconds)?),
-                None => client::Start::Offset(text.parse().map_err(|_| {
-                    "must be earliest, latest, an offset, or @ and the seconds since 1970"
-                        .to_owned()
-                })?),
+            _ => match (text.parse(), time::parse(text, SystemTime::now())) {
+                (Ok(offset), _) => client::Start::Offset(offset),
+                (Err(_), Some(ns)) => client::Start::Timestamp(ns),
+                (Err(_), None) => {
+                    return Err(format!("must be earliest, latest, an offset, or {}", time::FORMS));
+                }
             },
         };
         Ok(Self(start))
     }
-}
-
-/// Seconds, with decimals or without, in nanoseconds.
-fn nanoseconds(seconds: &str) -> Result<u64, String> {
-    let wrong = || format!("{seconds:?} is no number of seconds since 1970");
-    let (whole, decimals) = seconds.split_once('.').unwrap_or((seconds, "0"));
-    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !digits(whole) || !digits(decimals) || decimals.len() > 9 {
-        return Err(wrong());
-    }
-    let whole: u64 = whole.parse().map_err(|_| wrong())?;
-    let decimals: u64 = format!("{decimals:0<9}").parse().map_err(|_| wrong())?;
-    whole.checked_mul(1_000_000_000).and_then(|ns| ns.checked_add(decimals)).ok_or_else(wrong)
 }
 
 /// One of several that share the partitions.
@@ -373,9 +514,25 @@ mod tests {
         assert_eq!(start("earliest"), Ok(client::Start::Earliest));
         assert_eq!(start("17"), Ok(client::Start::Offset(17)));
         assert_eq!(start("@5"), Ok(client::Start::Timestamp(5_000_000_000)));
-        assert_eq!(start("@1.05"), Ok(client::Start::Timestamp(1_050_000_000)));
-        for wrong in ["", "-1", "@", "@1.", "@.5", "@x", "@1.0000000001", "@18446744074", "new"] {
+        assert_eq!(start("1970-01-01T00:00:01.05Z"), Ok(client::Start::Timestamp(1_050_000_000)));
+        assert!(matches!(start("-1h"), Ok(client::Start::Timestamp(_))));
+        for wrong in ["", "-1", "@", "@x", "new", "18446744073709551616"] {
             assert!(start(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn addresses_without_a_port() {
+        for (address, want) in [
+            ("broker", "broker:9092"),
+            ("broker:1", "broker:1"),
+            ("10.0.0.1", "10.0.0.1:9092"),
+            ("::1", "[::1]:9092"),
+            ("[::1]", "[::1]:9092"),
+            ("[::1]:7", "[::1]:7"),
+            ("tcp://10.0.0.1:1", "tcp://10.0.0.1:1"),
+        ] {
+            assert_eq!(with_port(address), want);
         }
     }
 

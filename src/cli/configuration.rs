@@ -3,20 +3,37 @@
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 
+use serde::Serialize;
+
 use crate::access::{Operation, Principal, Resource, Table};
-use crate::config::{Config, Sources};
+use crate::config::{Config, Setting, Sources};
 use crate::model::{GroupName, TopicName};
 
-use super::args::ServeArgs;
+use super::args::ShowArgs;
 use super::failure::Failure;
 use super::serve;
+use super::show;
+
+/// A setting for programs.
+#[derive(Debug, Serialize)]
+struct Shown<'a> {
+    key: &'a str,
+    /// As it would stand in a file.
+    value: &'a str,
+    /// What set it.
+    source: &'a str,
+}
 
 /// Prints the settings in effect.
-pub(super) fn show(args: &ServeArgs) -> Result<(), Failure> {
-    let loaded = serve::load(args)?;
+pub(super) fn show(args: &ShowArgs) -> Result<(), Failure> {
+    let loaded = serve::load(&args.serve)?;
     warn(&loaded.warnings);
-    let text = loaded.show().map_err(|error| Failure::Usage(error.to_string()))?;
-    print(&text)
+    let wrong = |error: &dyn std::error::Error| Failure::Usage(error.to_string());
+    let settings = loaded.settings().map_err(|error| wrong(&error))?;
+    let text = loaded.show().map_err(|error| wrong(&error))?;
+    let shown =
+        settings.iter().map(|Setting { key, value, layer }| Shown { key, value, source: layer });
+    show::show(args.output, &shown.collect::<Vec<_>>(), |_| text)
 }
 
 /// Checks a file over the defaults alone; with `can`, says whether a principal may do something to something.

@@ -10,11 +10,11 @@ use crate::client::{
     self, Committer, ConnectOptions, ConsumeError, ConsumerOptions, GroupConsumer,
     GroupConsumerOptions, Message, PartitionError, Protocol, Share,
 };
-use crate::model::{GroupName, Offset, PartitionId, limits};
+use crate::model::{GroupName, Offset, PartitionId, TopicName, limits};
 
 use super::args::{ConsumeArgs, Member, Start};
 use super::failure::Failure;
-use super::output::Output;
+use super::output::{Format, FormatName, Output, Shown};
 use super::runtime::{self, Interrupt};
 
 /// Time between two commits.
@@ -34,6 +34,7 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<(), Failure> {
 }
 
 async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
+    check_version(args)?;
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
     let connect = args.target.connect()?;
@@ -73,9 +74,10 @@ async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
         GroupConsumer::connect(args.target.broker(), group, args.target.topic.clone(), options)
             .await
             .map_err(|error| Failure::connect(&error))?;
-    let output = Output::new(io::stdout().lock(), args.raw);
+    let output = Output::new(io::stdout().lock(), format(args));
     let mut printing = Printing {
         consumer,
+        topic: args.target.topic.clone(),
         interrupt,
         output,
         left: args.count,
@@ -86,6 +88,37 @@ async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
     };
     let ended = printing.run().await;
     printing.finish(ended).await
+}
+
+/// What protocol 1.0 cannot do is said before anything is asked of the broker.
+fn check_version(args: &ConsumeArgs) -> Result<(), Failure> {
+    if args.target.protocol == Protocol::V1_1 {
+        return Ok(());
+    }
+    let what = match args.from {
+        _ if args.until_end => {
+            "--until-end: protocol 1.0 does not say where the log ends; --count N stops after N records"
+        }
+        _ if args.member.is_some() => {
+            "--member: protocol 1.0 does not say how many partitions there are; --partition N reads one"
+        }
+        Some(Start(client::Start::Timestamp(_))) => {
+            "--from: protocol 1.0 cannot start at a time; an offset, earliest and latest it can"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Usage(format!(
+        "{what}. Without --protocol 1.0 it works, if the broker speaks 1.1"
+    )))
+}
+
+/// How records are printed.
+fn format(args: &ConsumeArgs) -> Format {
+    match (&args.template, args.raw) {
+        (Some(template), _) => Format::Template(template.clone()),
+        (None, true) => Format::Named(FormatName::Raw),
+        (None, false) => Format::Named(args.format.unwrap_or(FormatName::Lines)),
+    }
 }
 
 /// Which partitions to read.
@@ -158,6 +191,7 @@ async fn seek(
 /// A consumer whose records are being printed.
 struct Printing<W: Write> {
     consumer: GroupConsumer,
+    topic: TopicName,
     interrupt: Interrupt,
     output: Output<W>,
     /// Records still to print; none means no end.
@@ -180,17 +214,17 @@ impl<W: Write> Printing<W> {
                 Ok(buffered) => buffered,
                 Err(error) => return ended(&error),
             };
-            let message = match buffered {
-                Some((_, message)) => message,
+            let (partition, message) = match buffered {
+                Some(buffered) => buffered,
                 None => match self.wait().await {
-                    Ok(Some(message)) => message,
+                    Ok(Some(received)) => received,
                     Ok(None) => continue,
                     Err(Waited::Failed(failure)) => return Err(failure),
                     Err(Waited::Ended(error)) => return ended(&error),
                 },
             };
             self.tell_gaps();
-            self.print(&message)?;
+            self.print(partition, &message)?;
             if self.commit_is_due() {
                 self.commit_or_wait().await?;
             }
@@ -199,13 +233,13 @@ impl<W: Write> Printing<W> {
     }
 
     /// Shows what was printed, then waits for a record, a signal or the time to commit.
-    async fn wait(&mut self) -> Result<Option<Message>, Waited> {
+    async fn wait(&mut self) -> Result<Option<(PartitionId, Message)>, Waited> {
         self.output.flush().map_err(|error| Waited::Failed(Failure::output(&error)))?;
         let due = self.committed_at + COMMIT_INTERVAL;
         let uncommitted = self.commits && self.printed;
         tokio::select! {
             received = self.consumer.recv() => {
-                return received.map(|(_, message)| Some(message)).map_err(Waited::Ended);
+                return received.map(Some).map_err(Waited::Ended);
             }
             () = self.interrupt.asked() => {}
             () = tokio::time::sleep_until(due), if uncommitted => {
@@ -226,8 +260,9 @@ impl<W: Write> Printing<W> {
         }
     }
 
-    fn print(&mut self, message: &Message) -> Result<(), Failure> {
-        self.output.record(&message.payload).map_err(|error| Failure::output(&error))?;
+    fn print(&mut self, partition: PartitionId, message: &Message) -> Result<(), Failure> {
+        let shown = Shown { topic: &self.topic, partition, message };
+        self.output.record(&shown).map_err(|error| Failure::output(&error))?;
         self.printed = true;
         self.left = self.left.map(|left| left.saturating_sub(u64::from(message.record_count)));
         Ok(())

@@ -38,9 +38,12 @@ impl Chunk {
     }
 }
 
+/// What was read, in order.
+pub(super) type Chunks = mpsc::Receiver<io::Result<Chunk>>;
+
 /// Reads on a thread of its own: standard input blocks, and nothing else should wait for it. The thread ends with the
 /// input, with an error, or when the receiver is dropped.
-pub(super) fn read(input: impl Read + Send + 'static) -> mpsc::Receiver<io::Result<Chunk>> {
+pub(super) fn read(input: impl Read + Send + 'static) -> Chunks {
     let (sender, receiver) = mpsc::channel(CHUNKS_WAITING);
     let failed = sender.clone();
     let reading = std::thread::Builder::new().name("input".to_owned()).spawn(move || {

@@ -1,16 +1,19 @@
 //! The command line.
 //!
 //! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
-//! `configuration`, `token`, `produce`, `consume`, `health`, and the folders `admin`, `bench` and `log`. `failure` is how every one of them can end. `lines`,
-//! `tally`, `output` and `runtime` are what `produce` and `consume` are made of, `progress` and `table` are for whoever takes
-//! long or has much to tell, `tls` for whatever connects.
+//! `configuration`, `token`, `produce`, `consume`, `health`, `generate`, `demo`, and the folders `admin`, `bench`, `log` and `top`. `failure` is how every one of them can end. `lines`,
+//! `tally`, `output`, `template`, `time` and `runtime` are what `produce` and `consume` are made of, `encode`, `progress` and
+//! `table` are for whoever has bytes to show, takes long or has much to tell, `tls` for whatever connects.
 
 mod admin;
 mod args;
 mod bench;
 mod configuration;
 mod consume;
+mod demo;
+mod encode;
 mod failure;
+mod generate;
 mod health;
 mod lines;
 mod log;
@@ -19,10 +22,16 @@ mod produce;
 mod progress;
 mod runtime;
 mod serve;
+mod show;
 mod table;
 mod tally;
+mod template;
+mod time;
 mod tls;
 mod token;
+mod top;
+mod words;
+mod yaml;
 
 use std::ffi::OsString;
 use std::io::{self, Write as _};
@@ -64,6 +73,10 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Group(command) => admin::run_group(&command),
         Command::Bench(command) => bench::run(&command),
         Command::Log(command) => log::run(&command),
+        Command::Top(args) => top::run(&args),
+        Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => generate::completions(&args),
+        Command::Man(args) => generate::man(&args),
     }
 }
 

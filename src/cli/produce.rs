@@ -1,10 +1,14 @@
 //! `hermitmq produce`: lines or a file become records.
 
-use std::io;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
+use tokio::time::Instant;
 
 use crate::client::{Packing, Producer, ProducerOptions, Protocol, Record, TopicProducer};
 use crate::model::limits;
@@ -12,7 +16,8 @@ use crate::model::limits;
 use super::args::ProduceArgs;
 use super::failure::Failure;
 use super::lines;
-use super::runtime;
+use super::progress::Progress;
+use super::runtime::{self, Interrupt};
 use super::tally::Tally;
 
 /// Largest record that is sent, in bytes. The broker may take less, and refuses what is too large for it.
@@ -23,20 +28,66 @@ pub(super) fn run(args: &ProduceArgs) -> Result<(), Failure> {
 }
 
 async fn produce(args: &ProduceArgs) -> Result<(), Failure> {
-    // Read before connecting: a wrong path needs no broker.
-    let file = args.file.as_deref().map(read_file).transpose()?;
-    let mut sending = Sending::start(args).await?;
-    let sent = match file {
-        Some(payload) => sending.send(sending.key.clone(), payload).await,
-        None => sending.send_lines().await,
-    };
+    let interrupt =
+        Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
+    // Before connecting: a wrong path needs no broker.
+    let input = Input::open(args)?;
+    let mut sending = Sending::start(args, interrupt, input.progress()).await?;
+    let sent = sending.send_all(input).await;
     sending.finish(sent).await
 }
 
-fn read_file(path: &Path) -> Result<Bytes, Failure> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| Failure::runtime(&format!("cannot read {}", path.display()), &error))?;
-    Ok(Bytes::from(bytes))
+/// Where records come from.
+enum Input {
+    /// Lines of standard input.
+    Stdin,
+    /// Lines of each file.
+    Lines(Vec<(PathBuf, File)>),
+    /// Each file as a whole.
+    Whole(Vec<(PathBuf, File)>),
+}
+
+impl Input {
+    fn open(args: &ProduceArgs) -> Result<Self, Failure> {
+        let open = |paths: &[PathBuf]| {
+            let files = paths.iter().map(|path| match File::open(path) {
+                Ok(file) => Ok((path.clone(), file)),
+                Err(error) => Err(cannot_read(path, &error)),
+            });
+            files.collect::<Result<Vec<_>, Failure>>()
+        };
+        Ok(match (args.file.is_empty(), args.lines.is_empty()) {
+            (false, _) => Self::Whole(open(&args.file)?),
+            (true, false) => Self::Lines(open(&args.lines)?),
+            (true, true) => Self::Stdin,
+        })
+    }
+
+    /// Whoever types is not to have it drawn over.
+    fn progress(&self) -> Progress {
+        match self {
+            Self::Stdin if io::stdin().is_terminal() => Progress::hidden(),
+            _ => Progress::records("stored"),
+        }
+    }
+}
+
+fn cannot_read(path: &Path, error: &io::Error) -> Failure {
+    Failure::runtime(&format!("cannot read {}", path.display()), error)
+}
+
+/// When records are due that are sent at a fixed rate.
+struct Rate {
+    start: Instant,
+    per_second: NonZeroU32,
+}
+
+impl Rate {
+    /// Of the record with this number, counted from 0.
+    fn due(&self, number: u64) -> Instant {
+        let ns = u128::from(number) * 1_000_000_000 / u128::from(self.per_second.get());
+        self.start + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
 }
 
 /// Where records go.
@@ -54,13 +105,19 @@ struct Sending {
     key: Bytes,
     /// What stands between the key and the payload of a line.
     key_sep: Option<String>,
+    rate: Option<Rate>,
+    interrupt: Interrupt,
     tally: Arc<Tally>,
     /// Records handed over, and so the number of the record in work, counted from 1.
     sent: u64,
 }
 
 impl Sending {
-    async fn start(args: &ProduceArgs) -> Result<Self, Failure> {
+    async fn start(
+        args: &ProduceArgs,
+        interrupt: Interrupt,
+        progress: Progress,
+    ) -> Result<Self, Failure> {
         let target = &args.target;
         let packing = match args.batch {
             Some(max_records) => Packing::Lines { max_records },
@@ -90,18 +147,51 @@ impl Sending {
         let sink = sink.map_err(|error| Failure::connect(&error))?;
         let key = args.key.clone().map(Bytes::from).unwrap_or_default();
         let key_sep = args.key_sep.clone();
-        Ok(Self { sink, key, key_sep, tally: Arc::default(), sent: 0 })
+        let rate = args.rate.map(|per_second| Rate { start: Instant::now(), per_second });
+        let tally = Arc::new(Tally::new(progress));
+        Ok(Self { sink, key, key_sep, rate, interrupt, tally, sent: 0 })
     }
 
-    /// Sends each line of standard input, never holding more than a few chunks of it.
-    async fn send_lines(&mut self) -> Result<(), Failure> {
-        let mut chunks = lines::read(io::stdin());
-        while let Some(chunk) = chunks.recv().await {
-            let chunk =
-                chunk.map_err(|error| Failure::runtime("cannot read standard input", &error))?;
+    /// Sends everything that is to be read, or stops before it.
+    async fn send_all(&mut self, input: Input) -> Result<(), Failure> {
+        match input {
+            Input::Stdin => self.send_lines(lines::read(io::stdin()), None).await,
+            Input::Lines(files) => {
+                for (path, file) in files {
+                    if self.stops() {
+                        break;
+                    }
+                    self.send_lines(lines::read(file), Some(&path)).await?;
+                }
+                Ok(())
+            }
+            Input::Whole(files) => {
+                for (path, mut file) in files {
+                    let mut payload = Vec::new();
+                    file.read_to_end(&mut payload).map_err(|error| cannot_read(&path, &error))?;
+                    if !self.is_time().await || self.stops() {
+                        break;
+                    }
+                    self.send(self.key.clone(), payload.into()).await?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Sends each line of a file or of standard input, never holding more than a few chunks of it.
+    async fn send_lines(
+        &mut self,
+        mut chunks: lines::Chunks,
+        path: Option<&Path>,
+    ) -> Result<(), Failure> {
+        while let Some(chunk) = self.next(&mut chunks).await {
+            let chunk = chunk.map_err(|error| match path {
+                Some(path) => cannot_read(path, &error),
+                None => Failure::runtime("cannot read standard input", &error),
+            })?;
             for line in chunk.lines() {
-                // Later records must not be stored while an earlier one is missing.
-                if self.tally.has_failure() {
+                if !self.is_time().await || self.stops() {
                     return Ok(());
                 }
                 let (key, payload) = self.split(line);
@@ -109,6 +199,31 @@ impl Sending {
             }
         }
         Ok(())
+    }
+
+    /// What was read next; none at the end, or if the command is to end.
+    async fn next(&mut self, chunks: &mut lines::Chunks) -> Option<io::Result<lines::Chunk>> {
+        tokio::select! {
+            chunk = chunks.recv() => chunk,
+            () = self.interrupt.asked() => None,
+        }
+    }
+
+    /// Whether no more is to be sent. Later records must not be stored while an earlier one is missing.
+    fn stops(&self) -> bool {
+        self.interrupt.is_asked() || self.tally.has_failure()
+    }
+
+    /// Waits until the next record is due; false if the command is to end before.
+    async fn is_time(&mut self) -> bool {
+        let due = self.rate.as_ref().map(|rate| rate.due(self.sent));
+        match due.filter(|&due| due > Instant::now()) {
+            None => true,
+            Some(due) => tokio::select! {
+                () = tokio::time::sleep_until(due) => true,
+                () = self.interrupt.asked() => false,
+            },
+        }
     }
 
     /// The key and the payload of a line.
@@ -159,6 +274,9 @@ impl Sending {
             return Err(failure);
         }
         sent?;
+        if self.interrupt.is_asked() {
+            return Err(self.tally.interrupted());
+        }
         self.tally.summarize();
         Ok(())
     }

@@ -27,6 +27,11 @@ impl Progress {
         Self::new(ProgressBar::new(total), what, "{msg} {wide_bar} {pos}/{len}")
     }
 
+    /// Records that move.
+    pub(super) fn records(what: &'static str) -> Self {
+        Self::new(ProgressBar::no_length(), what, "{msg} {human_pos} records, {per_sec}")
+    }
+
     /// Nothing to be seen.
     pub(super) fn hidden() -> Self {
         Self(ProgressBar::hidden())
@@ -52,8 +57,15 @@ impl Progress {
     }
 }
 
+impl Progress {
+    /// Takes it off the terminal.
+    pub(super) fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+}
+
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.clear();
     }
 }

@@ -55,7 +55,7 @@ fn wrong_usage_is_one_line() {
         (&["produce", "a b"][..], "the name contains the byte 0x20"),
         (
             &["consume", "a", "--from", "x"][..],
-            "must be earliest, latest, an offset, or @ and the seconds since 1970; see",
+            "must be earliest, latest, an offset, or a time such as 2026-01-31T09:00:00Z, -1h",
         ),
         (&["produce", "a", "--batch", "0"][..], "invalid value '0' for '--batch <N>'"),
     ] {

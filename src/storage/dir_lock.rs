@@ -49,6 +49,9 @@ fn remedy(error: &io::Error, uid: u32, path: &Path) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => format!(" (try: chown {uid} {})", path.display()),
         io::ErrorKind::ReadOnlyFilesystem => " (mount it for writing)".to_owned(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            " (make room there)".to_owned()
+        }
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             " (something else has that name)".to_owned()
         }

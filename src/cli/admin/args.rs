@@ -1,12 +1,15 @@
 //! What can be typed behind `hermitmq topic` and `hermitmq group`. The texts here are the `--help`.
 
 use std::str::FromStr;
+use std::time::SystemTime;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use serde_json::Value;
 
 use crate::cli::args::{TokenArgs, admin_from_env};
 use crate::cli::failure::Failure;
+use crate::cli::show::Form;
+use crate::cli::time;
 use crate::cli::tls::TlsArgs;
 use crate::client::TlsOptions;
 use crate::client::admin::ResetTo;
@@ -35,23 +38,14 @@ pub(in crate::cli) struct Target {
     pub(super) token: TokenArgs,
     /// How the answer is shown
     #[arg(long, value_name = "FORM", value_enum, default_value_t = Form::Table)]
-    pub(super) output: Form,
+    pub(in crate::cli) output: Form,
     #[command(flatten)]
     tls: TlsArgs,
 }
 
-/// How an answer is shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(in crate::cli) enum Form {
-    /// For people
-    Table,
-    /// As the broker has answered
-    Json,
-}
-
 impl Target {
     /// The flag, else the environment, else the default; and how to connect there with TLS, if that is wanted.
-    pub(super) fn address(&self) -> Result<(String, Option<TlsOptions>), Failure> {
+    pub(in crate::cli) fn address(&self) -> Result<(String, Option<TlsOptions>), Failure> {
         let tls = self.tls.options()?;
         let address = self.admin.clone().or_else(admin_from_env).unwrap_or_else(|| {
             let plain = ADMIN_DEFAULT.to_owned();
@@ -162,8 +156,8 @@ pub(in crate::cli) struct ResetArgs {
     /// One of the topic's partitions; repeatable [default: all of them]
     #[arg(long = "partition", value_name = "N")]
     pub(super) partitions: Vec<PartitionId>,
-    /// Where to: earliest, latest, an offset, or timestamp:NS (ns since the Unix epoch)
-    #[arg(long, value_name = "POSITION")]
+    /// Where to: earliest, latest, an offset, a time (as in `hermitmq consume --from`), or timestamp:NS (ns since 1970)
+    #[arg(long, value_name = "POSITION", allow_hyphen_values = true)]
     pub(super) to: Position,
     /// Only show what would be done
     #[arg(long)]
@@ -216,12 +210,16 @@ impl FromStr for Position {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = |_| "must be earliest, latest, an offset or timestamp:NS".to_owned();
+        let wrong = || format!("must be earliest, latest, an offset, or {}", time::FORMS);
         let to = match (text, text.strip_prefix("timestamp:")) {
             ("earliest", _) => ResetTo::Earliest,
             ("latest", _) => ResetTo::Latest,
-            (_, Some(ns)) => ResetTo::Timestamp(ns.parse().map_err(wrong)?),
-            (offset, None) => ResetTo::Offset(offset.parse().map_err(wrong)?),
+            (_, Some(ns)) => ResetTo::Timestamp(ns.parse().map_err(|_| wrong())?),
+            (text, None) => match (text.parse(), time::parse(text, SystemTime::now())) {
+                (Ok(offset), _) => ResetTo::Offset(offset),
+                (Err(_), Some(ns)) => ResetTo::Timestamp(ns),
+                (Err(_), None) => return Err(wrong()),
+            },
         };
         Ok(Self(to))
     }
@@ -242,6 +240,7 @@ mod tests {
         assert_eq!(to("earliest"), Ok(ResetTo::Earliest));
         assert_eq!(to("7"), Ok(ResetTo::Offset(7)));
         assert_eq!(to("timestamp:9"), Ok(ResetTo::Timestamp(9)));
+        assert_eq!(to("1970-01-01T00:00:01Z"), Ok(ResetTo::Timestamp(1_000_000_000)));
         assert!(to("timestamp:").is_err() && to("-1").is_err());
     }
 }

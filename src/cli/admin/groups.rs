@@ -5,8 +5,8 @@ use serde_json::json;
 use super::args::{DeleteGroupArgs, GroupArgs, GroupCommand, ResetArgs, Target};
 use super::ask;
 use super::confirm::confirm;
-use super::show::{or_none, show};
 use crate::cli::failure::Failure;
+use crate::cli::show::{or_none, show};
 use crate::cli::table::Table;
 use crate::client::admin::{GroupDescription, GroupReset, GroupSummary, ResetStep};
 

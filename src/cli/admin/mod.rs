@@ -3,7 +3,6 @@
 mod args;
 mod confirm;
 mod groups;
-mod show;
 mod topics;
 
 use crate::client::admin::{AdminClient, AdminError};
@@ -11,15 +10,12 @@ use crate::client::admin::{AdminClient, AdminError};
 use super::failure::{Failure, causes};
 use super::runtime;
 
-pub(super) use args::{GroupCommand, TopicCommand};
+pub(super) use args::{GroupCommand, Target, TopicCommand};
 pub(super) use groups::run as run_group;
 pub(super) use topics::run as run_topic;
 
-/// Asks the admin listener for something, and waits for the answer.
-fn ask<T>(
-    target: &args::Target,
-    asked: impl AsyncFnOnce(&AdminClient) -> Result<T, AdminError>,
-) -> Result<T, Failure> {
+/// Who asks the admin listener.
+pub(super) fn client(target: &Target) -> Result<AdminClient, Failure> {
     let (address, tls) = target.address()?;
     let mut admin = AdminClient::new(&address).map_err(|error| failed(&error))?;
     if let Some(tls) = tls {
@@ -28,6 +24,15 @@ fn ask<T>(
     if let Some(token) = target.token.find()? {
         admin = admin.with_token(&token).map_err(|error| failed(&error))?;
     }
+    Ok(admin)
+}
+
+/// Asks the admin listener for something, and waits for the answer.
+fn ask<T>(
+    target: &Target,
+    asked: impl AsyncFnOnce(&AdminClient) -> Result<T, AdminError>,
+) -> Result<T, Failure> {
+    let admin = client(target)?;
     runtime::value_of(async { asked(&admin).await.map_err(|error| failed(&error)) })
 }
 

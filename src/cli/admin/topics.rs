@@ -10,8 +10,8 @@ use super::args::{
 };
 use super::ask;
 use super::confirm::confirm;
-use super::show::{flag, show};
 use crate::cli::failure::Failure;
+use crate::cli::show::{flag, show};
 use crate::cli::table::Table;
 use crate::client::admin::{TopicChange, TopicDescription, TopicSettings, TopicSummary};
 

@@ -34,6 +34,7 @@ mod target;
 mod workload;
 
 pub(super) use args::BenchCommand;
+pub(super) use scratch::Scratch;
 
 use super::failure::Failure;
 use super::{progress, table};

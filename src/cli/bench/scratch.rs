@@ -84,15 +84,15 @@ pub(super) fn forget(leftover: &Leftover) {
 
 /// A temporary directory; removed when dropped, or by a signal.
 #[derive(Debug)]
-pub(super) struct Scratch(PathBuf);
+pub(in crate::cli) struct Scratch(PathBuf);
 
 impl Scratch {
     /// A new directory in `parent`, else in memory, else where the system has its temporary files.
-    pub(super) fn new(parent: Option<&Path>) -> Result<Self, Failure> {
+    pub(in crate::cli) fn new(parent: Option<&Path>) -> Result<Self, Failure> {
         let memory = Some(Path::new(MEMORY)).filter(|path| path.is_dir());
         let parent = parent.or(memory).map_or_else(std::env::temp_dir, Path::to_path_buf);
         let random = RandomState::new().build_hasher().finish();
-        let path = parent.join(format!("hermitmq-bench-{random:016x}"));
+        let path = parent.join(format!("hermitmq-{random:016x}"));
         let cannot = |error| Failure::runtime(&format!("cannot create {}", path.display()), &error);
         // Children run elsewhere, so the path must not depend on where this process runs.
         let path = std::path::absolute(&path).map_err(cannot)?;
@@ -104,7 +104,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::cli) fn path(&self) -> &Path {
         &self.0
     }
 }

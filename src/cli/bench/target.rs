@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::TcpStream;
 
-use crate::cli::args::{BROKER_DEFAULT, ServeArgs, broker_from_env};
+use crate::cli::args::{BROKER_DEFAULT, ServeArgs, broker_from_env, with_port};
 use crate::cli::failure::{Failure, causes};
 use crate::cli::runtime;
 use crate::cli::serve;
@@ -36,7 +36,7 @@ pub(super) struct Target {
 impl Target {
     /// The broker that the arguments name, else the environment, else the default address; else a new one.
     pub(super) fn find(args: &TargetArgs) -> Result<Self, Failure> {
-        if let Some(addr) = args.broker.clone().or_else(broker_from_env) {
+        if let Some(addr) = args.broker.as_deref().map(with_port).or_else(broker_from_env) {
             return Self::running(addr, args);
         }
         match TcpStream::connect(BROKER_DEFAULT) {

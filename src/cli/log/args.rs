@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::cli::show::Form;
 use crate::model::Offset;
 
 const VERIFY_HELP: &str = "\
@@ -82,8 +83,8 @@ pub(in crate::cli) struct VerifyArgs {
     #[arg(long)]
     pub(super) strict: bool,
     /// How to print the result
-    #[arg(long, value_enum, default_value_t = ReportFormat::Table)]
-    pub(super) output: ReportFormat,
+    #[arg(long, value_enum, default_value_t = Form::Table)]
+    pub(super) output: Form,
 }
 
 #[derive(Debug, Args)]
@@ -131,15 +132,6 @@ pub(in crate::cli) struct BackupArgs {
     /// How to print the result
     #[arg(long, value_enum, default_value_t = DumpFormat::Text)]
     pub(super) output: DumpFormat,
-}
-
-/// How a report is printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(super) enum ReportFormat {
-    /// For people
-    Table,
-    /// One JSON object
-    Json,
 }
 
 /// How lines are printed.

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 use super::args::{DumpArgs, DumpFormat, PayloadFormat};
-use super::encode::{base64, hex, quoted};
 use super::{failed, places};
+use crate::cli::encode::{base64, hex, quoted};
 use crate::cli::failure::Failure;
 use crate::server::data_dir::{DataDir, Dumped, DumpedFrame, Finding, Severity};
 

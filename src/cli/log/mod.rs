@@ -1,12 +1,11 @@
 //! `hermitmq log`: a data directory without its broker, or beside it.
 //!
-//! `args` is what can be typed; `verify`, `dump`, `repair` and `backup` are one command each. `encode` shows bytes as text,
-//! `places` says where something is.
+//! `args` is what can be typed; `verify`, `dump`, `repair` and `backup` are one command each. `places` says where
+//! something is.
 
 mod args;
 mod backup;
 mod dump;
-mod encode;
 mod places;
 mod repair;
 mod verify;

@@ -1,5 +1,6 @@
 //! Where something is, in words.
 
+pub(super) use crate::cli::words::count;
 use crate::server::data_dir::{Finding, Severity, Span};
 
 /// `10..20`, or `10..` where nobody knows the end.
@@ -31,9 +32,4 @@ pub(super) fn word(severity: Severity) -> &'static str {
         Severity::Derived => "derived",
         Severity::Damage => "damage",
     }
-}
-
-/// `1 place`, `2 places`.
-pub(super) fn count(number: usize, one: &str, many: &str) -> String {
-    if number == 1 { format!("1 {one}") } else { format!("{number} {many}") }
 }

@@ -2,11 +2,12 @@
 
 use serde::Serialize;
 
-use super::args::{ReportFormat, VerifyArgs};
+use super::args::VerifyArgs;
 use super::places::{count, file, finding, word};
-use super::{failed, print, print_json};
+use super::{failed, print_json};
 use crate::cli::failure::Failure;
 use crate::cli::progress::Progress;
+use crate::cli::show::{Form, show};
 use crate::cli::table::Table;
 use crate::server::data_dir::{DataDir, SegmentReport, Severity, Verified};
 
@@ -45,11 +46,11 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     drop(progress);
     let totals = Totals::of(&verified);
     let wrong = totals.damage + if args.strict { totals.derived } else { 0 };
+    let report = Report { ok: wrong == 0, verified: &verified, totals };
     match args.output {
-        ReportFormat::Table => print(&text(&verified, &totals))?,
-        ReportFormat::Json => {
-            print_json(&Report { ok: wrong == 0, verified: &verified, totals })?;
-        }
+        // One line: it may be one of many.
+        Form::Json => print_json(&report)?,
+        form => show(form, &report, |report| text(report.verified, &report.totals))?,
     }
     if wrong > 0 {
         return Err(Failure::Damaged(format!("damage found: {}", count(wrong, "place", "places"))));
@@ -108,13 +109,13 @@ fn text(verified: &Verified, totals: &Totals) -> String {
         format!("a broker (process {broker}) has it: only what is flushed was judged\n")
     });
     let sum = format!(
-        "{}, {}, {} frames, {} records, {} bytes: {} verified by checksum, {} only walked; {} damaged, {} derived, \
+        "{}, {}, {}, {}, {}: {} verified by checksum, {} only walked; {} damaged, {} derived, \
          {}\n",
         count(totals.partitions, "partition", "partitions"),
         count(totals.segments, "segment", "segments"),
-        totals.frames,
-        totals.records,
-        totals.bytes,
+        count(totals.frames, "frame", "frames"),
+        count(totals.records, "record", "records"),
+        count(totals.bytes, "byte", "bytes"),
         totals.verified_bytes,
         totals.walked_bytes,
         totals.damage,

@@ -26,6 +26,7 @@ mod error;
 mod groups;
 mod health;
 mod log_level;
+mod metrics;
 mod records;
 mod topics;
 mod transport;

@@ -72,6 +72,13 @@ impl Answer {
         Err(AdminError::Problem(self.json::<ProblemDetails>()?))
     }
 
+    /// The body as text, whatever the status.
+    pub(super) fn text(self) -> Result<String, AdminError> {
+        let status = self.status.as_u16();
+        String::from_utf8(self.body.into())
+            .map_err(|error| AdminError::Unexpected { status, cause: error.to_string() })
+    }
+
     /// The body, whatever the status.
     pub(super) fn json<T: DeserializeOwned>(&self) -> Result<T, AdminError> {
         serde_json::from_slice(&self.body).map_err(|error| AdminError::Unexpected {

@@ -1,11 +1,23 @@
-//! Answers on standard output: as JSON, or as text in columns.
+//! What was asked for on standard output: as text in columns, as JSON or as YAML.
 
 use std::io::{self, Write as _};
 
+use clap::ValueEnum;
 use serde::Serialize;
 
-use super::args::Form;
-use crate::cli::failure::Failure;
+use super::failure::Failure;
+use super::yaml;
+
+/// How an answer is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Form {
+    /// For people
+    Table,
+    /// For programs, with the names and in the order of the admin listener's answers
+    Json,
+    /// The same as YAML, in the order of the names
+    Yaml,
+}
 
 /// Prints an answer in the form that was asked for.
 pub(super) fn show<T: Serialize>(
@@ -15,14 +27,18 @@ pub(super) fn show<T: Serialize>(
 ) -> Result<(), Failure> {
     let text = match form {
         Form::Table => table(answer),
-        Form::Json => {
-            let json = serde_json::to_string_pretty(answer);
-            json.map_err(|error| Failure::runtime("the answer is no JSON", &error))? + "\n"
+        Form::Json => serde_json::to_string_pretty(answer).map_err(|error| cannot(&error))? + "\n",
+        Form::Yaml => {
+            yaml::document(&serde_json::to_value(answer).map_err(|error| cannot(&error))?)
         }
     };
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
     written.map_err(|error| Failure::output(&error))
+}
+
+fn cannot(error: &serde_json::Error) -> Failure {
+    Failure::runtime("the answer is no JSON", error)
 }
 
 /// A number that may not be there.

@@ -1,6 +1,7 @@
 //! Bytes as text.
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
 
 const BASE64: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -11,6 +12,15 @@ pub(super) fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
+}
+
+/// Two digits a byte, to an output.
+pub(super) fn write_hex(out: &mut impl Write, bytes: &[u8]) -> io::Result<()> {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for byte in bytes {
+        out.write_all(&[byte >> 4, byte & 15].map(|digit| DIGITS[usize::from(digit)]))?;
+    }
+    Ok(())
 }
 
 /// RFC 4648 §4, with padding.

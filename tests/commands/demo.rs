@@ -1,0 +1,62 @@
+//! `hermitmq demo`: shows what it is, ends when it is told to, and leaves nothing.
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use super::pty::Pty;
+use super::signal;
+use super::support::{hermitmq, listing, scratch};
+
+/// The demo in a directory of the test's own, and that directory.
+fn demo(dir: &Path, args: &[&str]) -> Command {
+    hermitmq(&[&["demo", "--dir", dir.to_str().unwrap()], args].concat())
+}
+
+/// The lag of a group in a line such as `in 200/s (…), out …; quick: 200/s, lag 3`.
+fn lag(line: &str, group: &str) -> Option<u64> {
+    let of = line.split("; ").find(|part| part.starts_with(&format!("{group}: ")))?;
+    of.rsplit_once("lag ")?.1.parse().ok()
+}
+
+#[test]
+fn without_a_terminal_a_line_a_second() {
+    let (dir, _) = scratch();
+    let mut child = demo(dir.path(), &[]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    // The slow group falls behind for as long as it goes on.
+    let mut lags = lines.filter_map(|line| lag(&line, "slow"));
+    let first = lags.find(|lag| *lag > 0).unwrap();
+    assert!(lags.any(|lag| lag > first));
+    assert_eq!(listing(dir.path()).len(), 1, "one directory for all of it");
+    signal(&child, Signal::INT);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(listing(dir.path()), [""; 0], "nothing is left");
+}
+
+#[test]
+fn it_may_end_by_itself() {
+    let (dir, _) = scratch();
+    let output = demo(dir.path(), &["--seconds", "2"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().all(|line| line.starts_with("in ")) && !text.is_empty(), "{text}");
+    assert_eq!(listing(dir.path()), [""; 0]);
+}
+
+#[test]
+fn a_terminal_gets_the_live_view() {
+    let (dir, _) = scratch();
+    let mut pty = Pty::start(demo(dir.path(), &[]), 110, 30);
+    let words = |line: &String, group: &str| line.trim_start().starts_with(group);
+    let screen = pty.see("both groups", |screen| {
+        ["quick", "slow", "demo"].iter().all(|name| screen.iter().any(|line| words(line, name)))
+    });
+    assert!(screen[29].contains("hermitmq consume demo --broker 127.0.0.1:"), "{screen:?}");
+    pty.press("q");
+    assert!(pty.wait().success());
+    assert!(pty.is_cooked());
+    assert_eq!(listing(dir.path()), [""; 0]);
+}
