@@ -192,12 +192,12 @@ pub(super) fn of_deleted() -> Refusal {
 }
 
 /// Why a connection is one too many.
-pub(super) fn of_admission(error: &TooManyConnections) -> Refusal {
+pub(super) fn of_admission(error: TooManyConnections) -> Refusal {
     let reason = match error {
         TooManyConnections::InAll { .. } => CloseReason::ConnectionLimit,
         TooManyConnections::OfAddress { .. } => CloseReason::AddressLimit,
     };
-    Refusal::new(reason, Status::LimitReached, error)
+    Refusal::new(reason, Status::LimitReached, &error)
 }
 
 /// Why nothing begins any more.

@@ -61,7 +61,7 @@ fn a_producer_is_held_to_its_rate_and_loses_nothing() {
     for topic in ["a", "b"] {
         assert_eq!(drain(addr, "g", topic, 0).len(), 129);
     }
-    assert!(metric(broker.admin(), "hermitmq_quota_waits_total") > 0.0);
+    assert!(metric(broker.admin(), "hermitmq_quota_waits_total") > 0);
     assert!(broker.terminate().0.success());
 }
 
@@ -126,5 +126,5 @@ fn who_is_over_the_quota_disturbs_nobody() {
         })
     };
     assert_undisturbed(addr, "somebody over the quota", greedy);
-    assert!(metric(broker.admin(), "hermitmq_quota_waits_total") > 0.0);
+    assert!(metric(broker.admin(), "hermitmq_quota_waits_total") > 0);
 }

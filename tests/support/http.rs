@@ -89,13 +89,13 @@ pub fn send(addr: SocketAddr, method: &str, path: &str, body: &serde_json::Value
 }
 
 /// A sample of `/metrics`, by its name and labels as they stand there.
-pub fn metric(admin: SocketAddr, sample: &str) -> f64 {
+pub fn metric(admin: SocketAddr, sample: &str) -> i64 {
     let text = get(admin, "/metrics").body;
     let found = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     found.unwrap_or_else(|| panic!("no sample {sample}:\n{text}")).parse().unwrap()
 }
 
 /// Connections that were closed for a reason.
-pub fn closed(admin: SocketAddr, reason: &str) -> f64 {
+pub fn closed(admin: SocketAddr, reason: &str) -> i64 {
     metric(admin, &format!("hermitmq_connections_closed_total{{reason=\"{reason}\"}}"))
 }

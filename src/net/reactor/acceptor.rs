@@ -124,7 +124,7 @@ impl Accepting {
                 (seat, None)
             }
             Entry::Refused(seat, error) => (seat, Some(error)),
-            Entry::TurnedAway(error) => return self.turn_away(peer, &error),
+            Entry::TurnedAway(error) => return self.turn_away(peer, error),
         };
         if let Some(reactor) = self.reactors.get(self.next) {
             reactor.send(Message::Accepted(stream, peer, seat, unwanted));
@@ -133,7 +133,7 @@ impl Accepting {
     }
 
     /// One too many, while as many as may be are being told that they are.
-    fn turn_away(&mut self, peer: SocketAddr, error: &TooManyConnections) {
+    fn turn_away(&mut self, peer: SocketAddr, error: TooManyConnections) {
         self.metrics.closed.inc(status::of_admission(error).reason);
         if std::mem::replace(&mut self.turning_away, true) {
             tracing::debug!(%peer, %error, "connection closed at once");

@@ -319,7 +319,7 @@ impl Session {
 
     fn open(&mut self, asked: Asked, cx: &mut Context) -> Option<Verdict> {
         self.end_deadline(cx);
-        if let Some(error) = &self.unwanted {
+        if let Some(error) = self.unwanted {
             self.refuse(status::of_admission(error));
             return Some(Verdict::Again);
         }
