@@ -47,7 +47,10 @@ async fn ask(admin: &AdminClient, live: bool) -> Result<Health, AdminError> {
         let asked = if live { admin.live().await } else { admin.ready().await };
         let renewed = matches!(
             &asked,
-            Err(AdminError::Tls { problem: TlsProblem::UnknownAuthority | TlsProblem::Expired, .. })
+            Err(AdminError::Tls {
+                problem: TlsProblem::UnknownAuthority | TlsProblem::Expired,
+                ..
+            })
         );
         if !renewed || begun.elapsed() > RENEWAL_TIME {
             return asked;

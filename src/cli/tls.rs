@@ -58,14 +58,17 @@ impl TlsArgs {
         &self,
         env: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Option<TlsOptions>, Failure> {
-        let path = |flag: &Option<PathBuf>, name| flag.clone().or_else(|| env(name).map(Into::into));
+        let path =
+            |flag: &Option<PathBuf>, name| flag.clone().or_else(|| env(name).map(Into::into));
         let ca = path(&self.tls_ca, CA_ENV);
         let cert = path(&self.tls_cert, CERT_ENV);
         let key = path(&self.tls_key, KEY_ENV);
         let of_env = || env(SERVER_NAME_ENV).map(|name| name.to_string_lossy().into_owned());
         let server_name = self.tls_server_name.clone().or_else(of_env);
         let switched = self.tls || env(TLS_ENV).is_some_and(|value| value == "1");
-        if !switched && [&ca, &cert, &key].iter().all(|path| path.is_none()) && server_name.is_none()
+        if !switched
+            && [&ca, &cert, &key].iter().all(|path| path.is_none())
+            && server_name.is_none()
         {
             return Ok(None);
         }
@@ -78,10 +81,14 @@ impl TlsArgs {
             (Some(cert_file), Some(key_file)) => Some(Identity { cert_file, key_file }),
             (None, None) => None,
             (Some(_), None) => {
-                return usage(format!("a certificate needs its key: --tls-key FILE, or ${KEY_ENV}"));
+                return usage(format!(
+                    "a certificate needs its key: --tls-key FILE, or ${KEY_ENV}"
+                ));
             }
             (None, Some(_)) => {
-                return usage(format!("a key needs its certificate: --tls-cert FILE, or ${CERT_ENV}"));
+                return usage(format!(
+                    "a key needs its certificate: --tls-cert FILE, or ${CERT_ENV}"
+                ));
             }
         };
         Ok(Some(TlsOptions { trust: Trust::CaFile(ca), identity, server_name }))
@@ -105,7 +112,10 @@ mod tests {
         assert_eq!(of(&none, &[]), Ok(None));
         assert_eq!(of(&none, &[(TLS_ENV, "0")]), Ok(None));
         let by_env = of(&none, &[(CA_ENV, "a.pem"), (SERVER_NAME_ENV, "b")]).unwrap().unwrap();
-        assert_eq!((by_env.trust, by_env.server_name), (Trust::CaFile("a.pem".into()), Some("b".into())));
+        assert_eq!(
+            (by_env.trust, by_env.server_name),
+            (Trust::CaFile("a.pem".into()), Some("b".into()))
+        );
         let flags = TlsArgs {
             tls_ca: Some("c.pem".into()),
             tls_cert: Some("d.pem".into()),
@@ -123,6 +133,8 @@ mod tests {
         assert!(of(&only, &[]).unwrap_err().contains("--tls-ca FILE"));
         let no_key = TlsArgs { tls_cert: Some("a".into()), ..TlsArgs::default() };
         assert!(of(&no_key, &[(CA_ENV, "a")]).unwrap_err().contains("--tls-key FILE"));
-        assert!(of(&only, &[(CA_ENV, "a"), (KEY_ENV, "k")]).unwrap_err().contains("--tls-cert FILE"));
+        assert!(
+            of(&only, &[(CA_ENV, "a"), (KEY_ENV, "k")]).unwrap_err().contains("--tls-cert FILE")
+        );
     }
 }

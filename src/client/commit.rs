@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::stream::Stream;
 use super::connect::{self, ConnectError, ConnectOptions, Hello, Place, Protocol, Refused};
+use super::stream::Stream;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::v1_1::{AnswerTo, NO_COMMIT, write_commit};
 use crate::protocol::{COMMIT_ACK, Request};
@@ -152,8 +152,7 @@ impl Committer {
     async fn commit_1_0(&self, offset: Offset) -> Result<(), CommitError> {
         let Place { addr, topic, partition } = self.place.clone();
         let request = Request::Commit { group: self.group.clone(), topic, partition, offset };
-        let (mut stream, _) =
-            connect::open(&addr, &Hello::V1_0(request), &self.options).await?;
+        let (mut stream, _) = connect::open(&addr, &Hello::V1_0(request), &self.options).await?;
         let mut answer = [0; COMMIT_ACK.len()];
         match stream.read_exact(&mut answer).await {
             Ok(_) if answer == COMMIT_ACK => Ok(()),

@@ -86,7 +86,9 @@ pub enum TlsProblem {
     #[error("it does not accept the certificate of this client: {0:?}")]
     Rejected(AlertDescription),
     /// What answers does not speak TLS, or nothing does.
-    #[error("it does not speak TLS; is that the right port, and is tls.mode of the broker not off?")]
+    #[error(
+        "it does not speak TLS; is that the right port, and is tls.mode of the broker not off?"
+    )]
     NotTls,
     /// Something else.
     #[error("the TLS handshake failed: {0}")]
@@ -104,9 +106,8 @@ impl TlsOptions {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(TlsProblem::Setup)?;
-        let builder = builder
-            .dangerous()
-            .with_custom_certificate_verifier(self.trust.verifier(&provider)?);
+        let builder =
+            builder.dangerous().with_custom_certificate_verifier(self.trust.verifier(&provider)?);
         let Some(Identity { cert_file, key_file }) = &self.identity else {
             return Ok(builder.with_no_client_auth());
         };

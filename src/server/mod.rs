@@ -149,13 +149,8 @@ impl Server {
             Cleanup::start(Arc::clone(&broker), &config.storage).map_err(StartError::Thread)?;
         let compaction = Compaction::start(Arc::clone(&broker), &config.compaction)
             .map_err(StartError::Thread)?;
-        let plane = DataPlane::start(
-            listener,
-            &config.server,
-            &config.security,
-            tls.as_ref(),
-            &broker,
-        )?;
+        let plane =
+            DataPlane::start(listener, &config.server, &config.security, tls.as_ref(), &broker)?;
         state.set_running(admin::Running {
             broker: Arc::clone(&broker),
             pulse: Arc::new(Pulse(plane.pulse())),

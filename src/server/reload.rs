@@ -189,7 +189,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a.toml");
         // These have no value by default.
-        std::fs::write(&file, "tls = { cert_file = 'a', key_file = 'b', client_ca_file = 'c' }").unwrap();
+        std::fs::write(&file, "tls = { cert_file = 'a', key_file = 'b', client_ca_file = 'c' }")
+            .unwrap();
         let sources = Sources { file: Some(file), ..Sources::default() };
         let loaded = Config::load(&sources).unwrap();
         let keys = values(&loaded).unwrap();

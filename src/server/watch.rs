@@ -101,7 +101,9 @@ impl Certificate {
     fn followed_by(self, now: Self) -> Self {
         match now {
             Self::ExpiresSoon if self != now => {
-                tracing::warn!("the broker's certificate expires within 7 days; renew tls.cert_file");
+                tracing::warn!(
+                    "the broker's certificate expires within 7 days; renew tls.cert_file"
+                );
             }
             Self::Expired if self != now => {
                 tracing::error!("the broker's certificate has expired; renew tls.cert_file");

@@ -132,7 +132,8 @@ fn verifier(
 
 /// Checks that every certificate of the chain holds now; returns when the first of them ends to.
 fn check_validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Duration, LoadError> {
-    let wrong = |reason: String, fix| LoadError { key: CERT, path: Some(path.to_owned()), reason, fix };
+    let wrong =
+        |reason: String, fix| LoadError { key: CERT, path: Some(path.to_owned()), reason, fix };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut expires = Duration::MAX;
     for der in chain {
@@ -141,7 +142,10 @@ fn check_validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Duration,
         let (from, until) = certificate.validity();
         if now < from {
             let ahead = (from - now).as_secs();
-            return Err(wrong(format!("the certificate is not valid yet, for {ahead} s"), FIX_EXPIRED));
+            return Err(wrong(
+                format!("the certificate is not valid yet, for {ahead} s"),
+                FIX_EXPIRED,
+            ));
         }
         if now > until {
             let ago = (now - until).as_secs();

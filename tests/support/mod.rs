@@ -16,8 +16,8 @@ mod journal;
 mod load;
 mod raw;
 mod strace;
-pub mod v1_1;
 pub mod tunnel;
+pub mod v1_1;
 mod verify;
 mod volume;
 

@@ -11,9 +11,7 @@ use super::support::certificates::{
 };
 use super::support::http::get;
 use super::support::tunnel::{Tunnel, config, connection};
-use super::support::{
-    Broker, PRODUCE, RawClient, Start, frame, handshake, run_to_end, wait_for,
-};
+use super::support::{Broker, PRODUCE, RawClient, Start, frame, handshake, run_to_end, wait_for};
 use super::{Setup, metric, shown};
 
 /// Whether records can be stored through the tunnel.
@@ -25,15 +23,16 @@ fn serves(tunnel: &Tunnel) -> bool {
 #[test]
 fn clients_are_known_by_their_certificates() {
     let other = Authority::new("other");
-    for (auth, without, good, bad) in
-        [("off", true, true, true), ("optional", true, true, false), ("required", false, true, false)]
-    {
+    for (auth, without, good, bad) in [
+        ("off", true, true, true),
+        ("optional", true, true, false),
+        ("required", false, true, false),
+    ] {
         let setup = Setup::new();
         let broker =
             setup.start("required").with_admin().env("HERMITMQ_TLS__CLIENT_AUTH", auth).run();
-        let through = |identity: Option<&Identity>| {
-            serves(&Tunnel::to(broker.addr(), &setup.ca, identity))
-        };
+        let through =
+            |identity: Option<&Identity>| serves(&Tunnel::to(broker.addr(), &setup.ca, identity));
         assert_eq!(through(None), without, "{auth}");
         assert_eq!(through(Some(&setup.ca.client("billing"))), good, "{auth}");
         for stranger in [other.client("billing"), setup.ca.sign("billing", &[], EXPIRED)] {
@@ -48,7 +47,8 @@ fn clients_are_known_by_their_certificates() {
         let mut client = RawClient::produce(tunnel.addr(), "named", 0);
         client.append(&frame(0, b"", b"x"));
         let listed = get(broker.admin(), "/api/v1/connections").json();
-        let found = listed["connections"].as_array().unwrap().iter().find(|c| c["topic"] == "named");
+        let found =
+            listed["connections"].as_array().unwrap().iter().find(|c| c["topic"] == "named");
         let expected = if auth == "off" { serde_json::Value::Null } else { "billing.test".into() };
         let found = found.unwrap();
         assert_eq!((&found["certificate"], &found["tls"]), (&expected, &true.into()), "{auth}");
@@ -84,7 +84,9 @@ fn changed_files_are_taken_over_and_old_connections_live_on() {
     let first = shown_to(&broker, &setup.ca);
     let renewed = setup.ca.broker();
     setup.renew(&renewed);
-    wait_for("the new certificate", || (shown_to(&broker, &setup.ca) == der(&renewed)).then_some(()));
+    wait_for("the new certificate", || {
+        (shown_to(&broker, &setup.ca) == der(&renewed)).then_some(())
+    });
     assert_ne!(first, der(&renewed));
     old.append(&frame(0, b"", b"after"));
 
@@ -220,7 +222,10 @@ fn a_certificate_that_ends_soon_is_warned_of() {
     wait_for("the warning", || warned().then_some(()));
     let ready = get(broker.admin(), "/readyz");
     assert_eq!(ready.status, 200, "{ready:?}");
-    assert!(ready.body.contains("\"certificate\"") && ready.body.contains("it expires in "), "{ready:?}");
+    assert!(
+        ready.body.contains("\"certificate\"") && ready.body.contains("it expires in "),
+        "{ready:?}"
+    );
     let name = "hermitmq_tls_certificate_expiry_timestamp_seconds";
     let (soon, renewed) = (metric(&broker, name), setup.ca.broker());
     setup.renew(&renewed);

@@ -4,9 +4,7 @@ use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 
 use super::support::tunnel::{Tunnel, config, connection};
-use super::support::{
-    Broker, HANG, PRODUCE, Random, RawClient, drain, frame, handshake, wait_for,
-};
+use super::support::{Broker, HANG, PRODUCE, Random, RawClient, drain, frame, handshake, wait_for};
 use super::{Setup, metric};
 
 /// Somebody else, whose connection goes on.
@@ -48,7 +46,8 @@ fn closed(socket: &mut TcpStream) {
 /// The first message of a client's handshake.
 fn client_hello(setup: &Setup) -> Vec<u8> {
     let config = std::sync::Arc::new(config(&setup.ca, None, rustls::ALL_VERSIONS));
-    let mut client = rustls::ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
+    let mut client =
+        rustls::ClientConnection::new(config, "localhost".try_into().unwrap()).unwrap();
     let mut hello = Vec::new();
     client.write_tls(&mut hello).unwrap();
     hello
@@ -57,11 +56,8 @@ fn client_hello(setup: &Setup) -> Vec<u8> {
 #[test]
 fn a_slow_handshake_ends_at_the_deadline() {
     let setup = Setup::new();
-    let broker = setup
-        .start("required")
-        .with_admin()
-        .env("HERMITMQ_SERVER__HANDSHAKE_TIMEOUT_SEC", 1)
-        .run();
+    let broker =
+        setup.start("required").with_admin().env("HERMITMQ_SERVER__HANDSHAKE_TIMEOUT_SEC", 1).run();
     let hello = client_hello(&setup);
     let mut started = socket(&broker);
     started.write_all(&hello[..20]).unwrap();
@@ -77,7 +73,9 @@ fn a_slow_handshake_ends_at_the_deadline() {
     let _ = done.read_to_end(&mut Vec::new());
     let name = "hermitmq_tls_handshake_failures_total{reason=\"timeout\"}";
     wait_for("two timeouts", || (metric(&broker, name) >= 2.0).then_some(()));
-    assert!(metric(&broker, "hermitmq_connections_closed_total{reason=\"handshake_timeout\"}") >= 4.0);
+    assert!(
+        metric(&broker, "hermitmq_connections_closed_total{reason=\"handshake_timeout\"}") >= 4.0
+    );
 }
 
 #[test]
@@ -90,7 +88,9 @@ fn noise_instead_of_a_handshake_closes_that_connection() {
     for round in 0..100 {
         let mut bytes = match round % 3 {
             // A message with wrong bytes in it, cut at some length.
-            0 | 1 => hello[..usize::try_from(1 + random.below(hello.len() as u64)).unwrap()].to_vec(),
+            0 | 1 => {
+                hello[..usize::try_from(1 + random.below(hello.len() as u64)).unwrap()].to_vec()
+            }
             _ => (0..1 + random.below(20_000)).map(|_| random.next().to_le_bytes()[0]).collect(),
         };
         for _ in 0..round % 3 {

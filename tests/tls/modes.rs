@@ -37,7 +37,10 @@ fn each_mode_serves_those_that_it_says() {
         if mode == "required" {
             let failures = "hermitmq_tls_handshake_failures_total{reason=\"plaintext\"}";
             assert!(metric(&broker, failures) >= 1.0);
-            assert!(metric(&broker, "hermitmq_connections_closed_total{reason=\"tls_required\"}") >= 1.0);
+            assert!(
+                metric(&broker, "hermitmq_connections_closed_total{reason=\"tls_required\"}")
+                    >= 1.0
+            );
         }
     }
 }

@@ -179,6 +179,7 @@ fn the_admin_listener_asks_for_certificates_as_the_other_one_does() {
     assert!(line.contains("asks for a certificate"), "{line}");
     setup.ca.client("probe").write(setup.dir.path(), "probe");
     let [cert, key] = ["probe.pem", "probe.key"].map(|name| shown(&setup.path(name)));
-    let args = ["health", "--admin", &admin, "--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
+    let args =
+        ["health", "--admin", &admin, "--tls-ca", &ca, "--tls-cert", &cert, "--tls-key", &key];
     assert_eq!(ok(&args, &[], ""), "ok\n");
 }

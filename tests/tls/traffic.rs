@@ -11,8 +11,8 @@ use hermitmq::protocol::ACK_LEN;
 use super::Setup;
 use super::support::tunnel::{Tunnel, config};
 use super::support::{
-    Commits, Journal, Load, Loss, Place, Plan, Random, RawClient, assert_group_resumes, commit, drain,
-    frame, scratch_in_memory,
+    Commits, Journal, Load, Loss, Place, Plan, Random, RawClient, assert_group_resumes, commit,
+    drain, frame, scratch_in_memory,
 };
 
 /// From a byte to 20 MB, around the sizes of TLS records and of the broker's buffers.
@@ -69,7 +69,8 @@ fn many_small_records_are_sent_ahead_by_several_producers() {
                 // Two of them share a partition; one half moves to the other reactor.
                 let mut client = RawClient::produce(addr, &format!("t-{}", producer / 2), 0);
                 let mut sender = client.split();
-                let all: Vec<u8> = (0..EACH).flat_map(|i| frame(1, b"", &payload(i % 40, i))).collect();
+                let all: Vec<u8> =
+                    (0..EACH).flat_map(|i| frame(1, b"", &payload(i % 40, i))).collect();
                 let sending = std::thread::spawn(move || sender.send(&all));
                 let acks = client.read(EACH * ACK_LEN);
                 assert!(acks.chunks(ACK_LEN).all(|ack| ack[0] == 0));
@@ -130,9 +131,8 @@ fn the_sdk_produces_consumes_and_commits_in_both_versions_of_the_protocol() {
         }
         producer.close();
         let consume = || ConsumerOptions { connect: connect.clone(), ..ConsumerOptions::default() };
-        let begin = || {
-            Consumer::connect(addr.clone(), group.clone(), topic.clone(), 0, consume()).unwrap()
-        };
+        let begin =
+            || Consumer::connect(addr.clone(), group.clone(), topic.clone(), 0, consume()).unwrap();
         let mut consumer = begin();
         for i in 0..100 {
             let message = consumer.recv().unwrap();

@@ -10,7 +10,9 @@ use serde::Deserialize;
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// The text is no address.
-    #[error("{0:?} is no address of an admin listener; it must be http://HOST:PORT, https://HOST:PORT or HOST:PORT")]
+    #[error(
+        "{0:?} is no address of an admin listener; it must be http://HOST:PORT, https://HOST:PORT or HOST:PORT"
+    )]
     Address(String),
     /// Nobody listens there, or the host has no address.
     #[error("cannot connect to {address}: {source}")]
@@ -31,7 +33,9 @@ pub enum AdminError {
     },
     /// The address begins with `https:`, and nothing says whose certificates are accepted.
     #[cfg(feature = "tls")]
-    #[error("{0} needs the CA that signed the certificate there (--tls-ca FILE, or $HERMITMQ_TLS_CA)")]
+    #[error(
+        "{0} needs the CA that signed the certificate there (--tls-ca FILE, or $HERMITMQ_TLS_CA)"
+    )]
     NoCa(String),
     /// The connection broke, or what answers does not speak HTTP. The broker may have done what was asked.
     #[error("no answer from {address}: {cause}")]

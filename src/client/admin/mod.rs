@@ -104,9 +104,10 @@ impl AdminClient {
         let asked = transport::ask(&self.target, method, path, body);
         match tokio::time::timeout(self.timeout, asked).await {
             Ok(answer) => answer,
-            Err(_) => {
-                Err(AdminError::Timeout { address: self.target.address.to_string(), after: self.timeout })
-            }
+            Err(_) => Err(AdminError::Timeout {
+                address: self.target.address.to_string(),
+                after: self.timeout,
+            }),
         }
     }
 }

@@ -148,7 +148,8 @@ pub(super) async fn ask(
         .body(Full::new(Bytes::from(body.unwrap_or_default())))
         .map_err(|error| broken(address, &error))?;
     let exchange = async {
-        let response = sender.send_request(request).await.map_err(|error| broken(address, &error))?;
+        let response =
+            sender.send_request(request).await.map_err(|error| broken(address, &error))?;
         let status = response.status();
         let body = Limited::new(response.into_body(), ANSWER_BYTES_MAX).collect().await;
         let body = body.map_err(|error| broken(address, &*error))?.to_bytes();
@@ -183,8 +184,7 @@ mod tests {
         ] {
             assert_eq!(parse(text).as_deref(), Some(address));
         }
-        for wrong in ["", "x", ":1", "http://x", "ftp://x:1", "http://x:1/y", "u@x:1", "x:99999"]
-        {
+        for wrong in ["", "x", ":1", "http://x", "ftp://x:1", "http://x:1/y", "u@x:1", "x:99999"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }
     }

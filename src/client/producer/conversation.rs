@@ -9,8 +9,8 @@ use super::driver::{Driver, HANDSHAKE_GRACE};
 use super::queue::Cause;
 use super::window::Window;
 use crate::client::Protocol;
-use crate::client::stream::Stream;
 use crate::client::connect::Refused;
+use crate::client::stream::Stream;
 use crate::protocol::v1_1::{Answer, AnswerTo, Parsed};
 use crate::protocol::{ACK_LEN, Ack, Status};
 

@@ -9,9 +9,9 @@ use super::conversation::{Conversation, End};
 use super::options::ProducerOptions;
 use super::queue::{Cause, SendQueue};
 use super::window::{Orders, Pending, Window};
-use crate::client::stream::Stream;
 use crate::client::connect::{self, ConnectError, Hello, Place};
 use crate::client::retry::Backoff;
+use crate::client::stream::Stream;
 
 /// What the task keeps from one connection to the next.
 pub(super) struct Driver {

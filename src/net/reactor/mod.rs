@@ -271,7 +271,8 @@ impl Reactor {
         let token = Token(usize::try_from(key.0).unwrap_or(usize::MAX));
         let interest = Interest::READABLE | Interest::WRITABLE;
         let in_handshake = session.connection.in_handshake();
-        let registered = self.poll.registry().register(session.stream.socket_mut(), token, interest);
+        let registered =
+            self.poll.registry().register(session.stream.socket_mut(), token, interest);
         entry.insert(session);
         if let Err(error) = registered {
             tracing::warn!(%error, "connection not registered");
