@@ -112,7 +112,7 @@ async fn begin(
             serve(stream, router, slot).await;
         }
         Ok(Err(error)) => {
-            tracing::debug!(%error, "the TLS handshake of an admin connection failed")
+            tracing::debug!(%error, "the TLS handshake of an admin connection failed");
         }
         Err(_) => tracing::debug!("the TLS handshake of an admin connection took too long"),
     }

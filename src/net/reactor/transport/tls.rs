@@ -130,10 +130,9 @@ impl TlsState {
         let mut len = 0;
         while len < buf.len() {
             match self.connection.reader().read(&mut buf[len..]) {
-                Ok(0) => break,
-                Ok(read) => len += read,
+                Ok(read @ 1..) => len += read,
                 // Nothing more, for now or because the socket has ended.
-                Err(_) => break,
+                Ok(0) | Err(_) => break,
             }
         }
         len
