@@ -53,7 +53,7 @@ pub(in crate::cli) enum BenchCommand {
     Compare(CompareArgs),
     /// Read records without and with TLS in turns, from a broker with tls.mode = "optional"
     #[command(after_help = HELP)]
-    Tls(TlsArgs),
+    Tls(SecuredArgs),
     /// The other side of the bare loops
     #[command(hide = true)]
     LimitServer(LimitServerArgs),
@@ -264,7 +264,7 @@ pub(in crate::cli) struct CompareArgs {
 }
 
 #[derive(Debug, Args)]
-pub(in crate::cli) struct TlsArgs {
+pub(in crate::cli) struct SecuredArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
     #[command(flatten)]

@@ -11,7 +11,7 @@ use crate::cli::failure::Failure;
 use crate::client::{TlsOptions, raw};
 use crate::model::TopicName;
 
-use super::args::TlsArgs;
+use super::args::SecuredArgs;
 use super::link;
 use super::progress::Progress;
 use super::report::{self, Table};
@@ -39,7 +39,7 @@ struct Compared {
     ratio_max: f64,
 }
 
-pub(super) fn run(args: &TlsArgs) -> Result<(), Failure> {
+pub(super) fn run(args: &SecuredArgs) -> Result<(), Failure> {
     let shape = Shape::of(args.shape)?;
     let Some(tls) = args.tls.options()? else {
         return Err(Failure::Usage("whose certificate is accepted? --tls-ca FILE".to_owned()));

@@ -155,7 +155,7 @@ impl Session {
                 None
             }
             Got::End => self.end(have),
-            Got::Failed => Some(self.broken()),
+            Got::Failed => Some(self.broken(cx)),
         }
     }
 
@@ -176,7 +176,7 @@ impl Session {
                 None
             }
             Got::End => self.end(have),
-            Got::Failed => Some(self.broken()),
+            Got::Failed => Some(self.broken(cx)),
         }
     }
 
