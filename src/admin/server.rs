@@ -12,7 +12,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{self, Runtime};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -108,7 +108,7 @@ async fn begin(
     // Small answers go out at once; a socket without the option works, too.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else { return serve(stream, peer, router, slot).await };
-    let accepting = TlsAcceptor::from(tls.config()).accept(stream);
+    let accepting = TlsAcceptor::from(tls.config()).accept(stream).into_fallible();
     match tokio::time::timeout(HEAD_TIMEOUT, accepting).await {
         Ok(Ok(stream)) => {
             let chain = stream.get_ref().1.peer_certificates();
@@ -119,11 +119,21 @@ async fn begin(
             };
             serve(stream, peer, router, slot).await;
         }
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "the TLS handshake of an admin connection failed")
+        Ok(Err((error, stream))) => {
+            tracing::debug!(%error, "the TLS handshake of an admin connection failed");
+            drain(stream).await;
         }
         Err(_) => tracing::debug!("the TLS handshake of an admin connection took too long"),
     }
+}
+
+/// Reads until the peer closes: closing before it would take back the alert that is on its way to it.
+async fn drain(mut stream: TcpStream) {
+    let draining = async {
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(STOP_TIMEOUT, draining).await;
 }
 
 async fn serve<S>(stream: S, peer: Peer, router: Router, _slot: OwnedSemaphorePermit)

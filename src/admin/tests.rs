@@ -40,7 +40,7 @@ fn addresses_are_checked_when_they_are_read() {
     }
 }
 
-fn about() -> About {
+pub(super) fn about() -> About {
     About {
         data_dir: "/nowhere".into(),
         settings: Vec::new(),

@@ -280,7 +280,7 @@ async fn dial(addr: &str, options: &ConnectOptions) -> Result<Stream, ConnectErr
 }
 
 /// The connection broke during the handshake.
-fn broken(addr: &str, source: io::Error) -> ConnectError {
+pub(super) fn broken(addr: &str, source: io::Error) -> ConnectError {
     let addr = addr.to_owned();
     #[cfg(feature = "tls")]
     if let Some(problem) = problem_of(&source) {

@@ -34,6 +34,37 @@ pub fn consume(
     open(addr, &Request::Consume { group: group.clone(), topic: topic.clone(), partition })
 }
 
+/// As [`consume`], with TLS: the socket, and the session on it behind its handshake. What comes is to be decrypted by it.
+#[cfg(feature = "tls")]
+pub fn consume_tls(
+    addr: &str,
+    tls: &super::TlsOptions,
+    group: &GroupName,
+    topic: &TopicName,
+    partition: PartitionId,
+) -> Result<(TcpStream, rustls::ClientConnection), ConnectError> {
+    let mut session = tls
+        .session(addr)
+        .map_err(|problem| ConnectError::Tls { addr: addr.to_owned(), problem })?;
+    let request = Request::Consume { group: group.clone(), topic: topic.clone(), partition };
+    let mut connect = || {
+        let mut stream = TcpStream::connect(addr)?;
+        stream.set_nodelay(true)?;
+        while session.is_handshaking() {
+            session.complete_io(&mut stream)?;
+        }
+        let mut handshake = Vec::new();
+        request.write(&mut handshake);
+        session.writer().write_all(&handshake)?;
+        while session.wants_write() {
+            session.write_tls(&mut stream)?;
+        }
+        Ok(stream)
+    };
+    let stream = connect().map_err(|source| super::connect::broken(addr, source))?;
+    Ok((stream, session))
+}
+
 fn open(addr: &str, request: &Request) -> Result<TcpStream, ConnectError> {
     let connect = || {
         let mut stream = TcpStream::connect(addr)?;

@@ -123,6 +123,12 @@ impl TlsOptions {
         ServerName::try_from(name.to_owned()).map_err(|_| TlsProblem::ServerName(name.to_owned()))
     }
 
+    /// A session with the broker at `addr`, its handshake not begun.
+    pub(super) fn session(&self, addr: &str) -> Result<rustls::ClientConnection, TlsProblem> {
+        let config = Arc::new(self.config()?);
+        rustls::ClientConnection::new(config, self.name(addr)?).map_err(TlsProblem::Setup)
+    }
+
     /// Does the handshake on a socket that is connected to `addr`.
     pub(super) async fn secure(
         &self,

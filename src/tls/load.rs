@@ -141,14 +141,14 @@ fn check_validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Duration,
             .map_err(|error| wrong(format!("holds what is no certificate: {error}"), FIX_CERT))?;
         let (from, until) = certificate.validity();
         if now < from {
-            let ahead = (from - now).as_secs();
+            let ahead = from.saturating_sub(now).as_secs();
             return Err(wrong(
                 format!("the certificate is not valid yet, for {ahead} s"),
                 FIX_EXPIRED,
             ));
         }
         if now > until {
-            let ago = (now - until).as_secs();
+            let ago = now.saturating_sub(until).as_secs();
             return Err(wrong(format!("the certificate has expired, {ago} s ago"), FIX_EXPIRED));
         }
         expires = expires.min(until);

@@ -147,7 +147,7 @@ fn failures_are_one_line_with_their_exit_code() {
     assert!(run(admin, "topic create a/b").line(2).contains("byte 0x2f"));
     let nobody = said(&["topic", "list", "--admin", "127.0.0.1:1"], &[]);
     assert!(nobody.line(1).contains("admin.listen"), "{nobody:?}");
-    let wrong = said(&["topic", "list", "--admin", "https://x:1"], &[]);
+    let wrong = said(&["topic", "list", "--admin", "ftp://x:1"], &[]);
     assert!(wrong.line(2).contains("HOST:PORT"), "{wrong:?}");
     // The port of the clients speaks no HTTP, and closes.
     let other = said(&["topic", "list", "--admin", &broker.addr().to_string()], &[]);

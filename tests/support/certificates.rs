@@ -9,7 +9,7 @@ use rcgen::{
     KeyUsagePurpose,
 };
 
-const HOUR: Duration = Duration::from_secs(3600);
+const HOUR: Duration = Duration::from_hours(1);
 
 /// Who signs.
 pub struct Authority {

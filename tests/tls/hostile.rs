@@ -91,7 +91,7 @@ fn noise_instead_of_a_handshake_closes_that_connection() {
             0 | 1 => {
                 hello[..usize::try_from(1 + random.below(hello.len() as u64)).unwrap()].to_vec()
             }
-            _ => (0..1 + random.below(20_000)).map(|_| random.next().to_le_bytes()[0]).collect(),
+            _ => (0..=random.below(20_000)).map(|_| random.next().to_le_bytes()[0]).collect(),
         };
         for _ in 0..round % 3 {
             let at = usize::try_from(random.below(bytes.len() as u64)).unwrap();

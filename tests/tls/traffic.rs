@@ -30,7 +30,7 @@ fn records_of_all_sizes_go_in_and_out_in_both_versions_of_tls() {
     let setup = Setup::new();
     let broker = setup.run("required");
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
-        let topic = format!("{:?}", version.version).replace("(", "-").replace(")", "");
+        let topic = format!("{:?}", version.version).replace('(', "-").replace(')', "");
         let tunnel = Tunnel::with(broker.addr(), config(&setup.ca, None, &[version]));
         // Large and small ones in turns: what is buffered for the one must not hold up the other.
         let sizes: Vec<usize> =
@@ -56,12 +56,14 @@ fn records_of_all_sizes_go_in_and_out_in_both_versions_of_tls() {
     }
 }
 
+/// Records of each producer.
+const EACH: usize = 5_000;
+
 #[test]
 fn many_small_records_are_sent_ahead_by_several_producers() {
     let setup = Setup::new();
     let broker = setup.start("required").env("HERMITMQ_SERVER__REACTORS", 2).run();
     let tunnel = Tunnel::to(broker.addr(), &setup.ca, None);
-    const EACH: usize = 5_000;
     std::thread::scope(|scope| {
         for producer in 0..4 {
             let addr = tunnel.addr();
@@ -177,7 +179,7 @@ fn a_slow_consumer_gets_everything_in_the_end() {
     let mut producer = RawClient::produce(tunnel.addr(), "t", 0);
     let mut slow = RawClient::consume(tunnel.addr(), "g", "t", 0);
     // More than sockets hold, while nobody reads.
-    let frames: Vec<_> = (0..40).map(|i| frame(i, b"", &payload(1 << 20, i as usize))).collect();
+    let frames: Vec<_> = (0..40).map(|i| frame(0, b"", &payload(1 << 20, i))).collect();
     for each in &frames {
         producer.append(each);
     }

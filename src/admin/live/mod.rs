@@ -153,7 +153,6 @@ async fn take_snapshots(state: Arc<State>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::About;
 
     fn listen(feed: &Feed) -> mpsc::Receiver<Bytes> {
         let (events, receiver) = mpsc::channel(1);
@@ -180,14 +179,7 @@ mod tests {
 
     #[test]
     fn nothing_is_looked_at_once_nobody_listens() {
-        let state = State::new(About {
-            data_dir: "/nowhere".into(),
-            settings: Vec::new(),
-            log_level: None,
-            metrics_max_series: 100,
-            metrics: Arc::default(),
-            progress: Arc::default(),
-        });
+        let state = State::new(crate::admin::tests::about());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut events = watch(&state).unwrap();

@@ -51,6 +51,9 @@ pub(in crate::cli) enum BenchCommand {
     /// Each workload and the machine's limit for it in turns, and the ratio of both
     #[command(after_help = COMPARE_HELP)]
     Compare(CompareArgs),
+    /// Read records without and with TLS in turns, from a broker with tls.mode = "optional"
+    #[command(after_help = HELP)]
+    Tls(SecuredArgs),
     /// The other side of the bare loops
     #[command(hide = true)]
     LimitServer(LimitServerArgs),
@@ -258,6 +261,22 @@ pub(in crate::cli) struct CompareArgs {
     /// How the results are printed
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub(super) output: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct SecuredArgs {
+    #[command(flatten)]
+    pub(super) target: TargetArgs,
+    #[command(flatten)]
+    pub(super) shape: ShapeArgs,
+    /// Rounds that count; one more before them touches memory for the first time
+    #[arg(long, value_name = "N", default_value_t = ROUNDS_DEFAULT, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// Megabytes of log that are read each time
+    #[arg(long, value_name = "MB", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=8192))]
+    pub(super) mb: u32,
+    #[command(flatten)]
+    pub(super) tls: crate::cli::tls::TlsArgs,
 }
 
 #[derive(Debug, Args)]

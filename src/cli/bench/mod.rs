@@ -8,7 +8,7 @@
 //! against a `target`, with `silent` connections open if asked for. `limit_server` is the other side of the bare loops,
 //! `limit` this side of them. `compare` goes through the `workload`s: each has `rounds`, for which a `stage` is set (both
 //! sides, each a process of its own: `peer`) and on which `measure` runs one side; `cold` reads from the disk meanwhile.
-//! `scratch` cleans up.
+//! `tls` is one broker without and with TLS. `scratch` cleans up.
 
 mod args;
 mod cold;
@@ -31,6 +31,7 @@ mod single;
 mod stage;
 mod stats;
 mod target;
+mod tls;
 mod workload;
 
 pub(super) use args::BenchCommand;
@@ -52,6 +53,7 @@ pub(super) fn run(command: &BenchCommand) -> Result<(), Failure> {
         BenchCommand::E2e(args) => single::e2e(args),
         BenchCommand::Limit(args) => limit::run(args),
         BenchCommand::Compare(args) => compare::run(args),
+        BenchCommand::Tls(args) => tls::run(args),
         BenchCommand::LimitServer(args) => limit_server::run(args),
     }
 }

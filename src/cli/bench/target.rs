@@ -199,6 +199,6 @@ pub(super) fn partitions_setting(partitions: u32) -> String {
 }
 
 /// A group that nobody has used.
-fn new_group() -> Result<GroupName, Failure> {
+pub(super) fn new_group() -> Result<GroupName, Failure> {
     crate::cli::consume::ephemeral_group()
 }

@@ -169,13 +169,13 @@ pub(super) async fn ask(
     tokio::select! {
         answer = exchange => answer,
         // Only if it ends before the answer is whole.
-        ended = async { connection.await.err() } => Err(match ended {
-            Some(error) => broken(address, &error),
-            None => {
-                let cause = "the connection was closed".to_owned();
-                AdminError::Broken { address: address.to_string(), cause }
-            }
-        }),
+        ended = async { connection.await.err() } => Err(ended.map_or_else(
+            || AdminError::Broken {
+                address: address.to_string(),
+                cause: "the connection was closed".to_owned(),
+            },
+            |error| broken(address, &error),
+        )),
     }
 }
 

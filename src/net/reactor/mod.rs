@@ -469,7 +469,10 @@ impl Reactor {
     }
 
     fn give_up_handshake(&mut self, key: Key) {
-        if self.session(key).is_some_and(|session| session.connection.in_handshake()) {
+        // One that is being ended is among the lingers.
+        let in_handshake =
+            |session: &mut Session| session.connection.in_handshake() && session.closing.is_none();
+        if self.session(key).is_some_and(in_handshake) {
             self.close(key, Some(CloseReason::HandshakeTimeout));
         }
     }

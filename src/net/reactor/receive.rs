@@ -167,7 +167,7 @@ impl Session {
                 None
             }
             Got::End => self.end(have),
-            Got::Failed => Some(self.broken()),
+            Got::Failed => Some(self.broken(cx)),
         }
     }
 
@@ -198,7 +198,7 @@ impl Session {
                 None
             }
             Got::End => self.end(have),
-            Got::Failed => Some(self.broken()),
+            Got::Failed => Some(self.broken(cx)),
         }
     }
 

@@ -286,7 +286,7 @@ impl Session {
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
-                Err(_) => return Err(self.broken()),
+                Err(_) => return Err(self.broken(cx)),
             }
         }
         Ok(())

@@ -403,14 +403,20 @@ impl Session {
         !self.out.is_empty() || self.stream.wants_write()
     }
 
-    /// The socket failed, or what the peer sent on it is not TLS as it must be.
-    pub(super) fn broken(&mut self) -> Verdict {
+    /// The socket failed, or what the peer sent on it is not TLS as it must be. What TLS says about that reaches the peer before
+    /// the connection is closed.
+    pub(super) fn broken(&mut self, cx: &mut Context) -> Verdict {
         let Some(failure) = self.stream.failure() else { return Verdict::Close(None) };
         self.detail = failure.text;
-        Verdict::Close(Some(match failure.kind {
-            TlsFailure::Plaintext => CloseReason::TlsRequired,
-            _ => CloseReason::Tls,
-        }))
+        if failure.kind == TlsFailure::Plaintext {
+            return Verdict::Close(Some(CloseReason::TlsRequired));
+        }
+        self.closing = Some(Ending(Some(CloseReason::Tls)));
+        self.draining = true;
+        self.large = None;
+        self.readable = true;
+        self.linger(cx);
+        Verdict::Again
     }
 
     /// Answers frames: now if that is due and no earlier ack waits, else once the disk has them.

@@ -1,6 +1,7 @@
 //! TLS on a socket that does not block.
 
 use std::io::{self, Read as _, Write};
+use std::net::Shutdown;
 use std::sync::Arc;
 
 use mio::net::TcpStream;
@@ -13,12 +14,17 @@ use crate::tls::principal;
 /// With less room than this nothing is decrypted in place.
 const IN_PLACE_MIN: usize = 4 * 1024;
 
+/// Reads of what comes behind a failure, before others get their turn.
+const DISCARDS_PER_TURN: usize = 16;
+
 /// The state of one TLS connection, of its handshake and behind it.
 #[derive(Debug)]
 pub(super) struct TlsState {
     connection: ServerConnection,
     /// Why it cannot go on: it was told to the peer as far as its socket took it.
     failure: Option<Failure>,
+    /// A read has said so.
+    failure_told: bool,
     /// The socket has nothing more behind what was read.
     ended: bool,
     /// The end was said.
@@ -29,17 +35,27 @@ impl TlsState {
     pub(super) fn new(config: Arc<ServerConfig>) -> io::Result<Box<Self>> {
         let mut connection = ServerConnection::new(config).map_err(io::Error::other)?;
         connection.set_buffer_limit(Some(UNSENT_MAX));
-        Ok(Box::new(Self { connection, failure: None, ended: false, end_said: false }))
+        Ok(Box::new(Self {
+            connection,
+            failure: None,
+            failure_told: false,
+            ended: false,
+            end_said: false,
+        }))
     }
 
     /// What was decrypted before comes first. Then the socket is read into `buf` and decrypted there, piece by piece: what comes
     /// out of a record is shorter than it, so it fits into the place of what is done with.
     pub(super) fn read(&mut self, socket: &mut TcpStream, buf: &mut [u8]) -> io::Result<Read> {
-        if self.failure.is_some() {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
         let mut len = self.take(buf);
         loop {
+            if self.failure.is_some() {
+                return if len > 0 {
+                    Ok(Read { len, more: true })
+                } else {
+                    self.discard(socket, buf)
+                };
+            }
             if len == buf.len() {
                 return Ok(Read { len, more: true });
             }
@@ -55,7 +71,8 @@ impl TlsState {
                 full => full?,
             };
             if len > before {
-                return Ok(Read { len, more: full || self.ended || self.has_plaintext() });
+                let more = full || self.ended || self.failure.is_some() || self.has_plaintext();
+                return Ok(Read { len, more });
             }
             // The start of a record, or a part of the handshake. A socket that is empty says so itself.
         }
@@ -94,7 +111,7 @@ impl TlsState {
     ) -> io::Result<usize> {
         let (mut done, end) = (at, at + got);
         let mut len = at;
-        while done < end {
+        while done < end && self.failure.is_none() {
             match self.connection.read_tls(&mut &buf[done..end])? {
                 // The peer has said its end: what comes behind it means nothing.
                 0 => break,
@@ -118,11 +135,28 @@ impl TlsState {
             }
             Err(error) => {
                 self.failure = Some(Failure { kind: kind_of(&error), text: error.to_string() });
-                // The alert. The peer may be gone already.
-                let _ = self.flush(socket);
-                Err(io::ErrorKind::InvalidData.into())
+                // The alert, and the end. The peer may be gone already.
+                if self.flush(socket).is_ok() {
+                    let _ = socket.shutdown(Shutdown::Write);
+                }
+                Ok(())
             }
         }
+    }
+
+    /// Behind a failure, which is told once: what the peer still sends is read and dropped, so that closing does not take back the
+    /// alert that is on its way to it.
+    fn discard(&mut self, socket: &mut TcpStream, buf: &mut [u8]) -> io::Result<Read> {
+        if !std::mem::replace(&mut self.failure_told, true) {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        for _ in 0..DISCARDS_PER_TURN {
+            if retried(|| socket.read(buf))? == 0 {
+                return Ok(Read { len: 0, more: false });
+            }
+        }
+        // One that sends for ever is not read for ever.
+        Err(io::ErrorKind::WouldBlock.into())
     }
 
     /// Takes what is decrypted; 0 if there is nothing, or nothing fits.
@@ -130,10 +164,9 @@ impl TlsState {
         let mut len = 0;
         while len < buf.len() {
             match self.connection.reader().read(&mut buf[len..]) {
-                Ok(0) => break,
-                Ok(read) => len += read,
+                Ok(read @ 1..) => len += read,
                 // Nothing more, for now or because the socket has ended.
-                Err(_) => break,
+                Ok(0) | Err(_) => break,
             }
         }
         len
@@ -148,6 +181,9 @@ impl TlsState {
     /// Encrypts bytes from the start of `bytes` and sends them, unless earlier ones are kept here; what the socket does not take
     /// is kept.
     pub(super) fn write(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
+        if self.failure.is_some() {
+            return Err(io::ErrorKind::BrokenPipe.into());
+        }
         if !self.flush(socket)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
