@@ -147,7 +147,11 @@ pub enum GroupError {
         partition: PartitionId,
     },
     /// Its consumers would not notice, and their next commits would undo it.
-    #[error("consumers of group {group} are connected, {consumers} in all; stop them first")]
+    #[error(
+        "{consumers} {} connected with group {group}; stop {} first",
+        if *consumers == 1 { "consumer is" } else { "consumers are" },
+        if *consumers == 1 { "it" } else { "them" }
+    )]
     InUse {
         /// The group.
         group: GroupName,
