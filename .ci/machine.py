@@ -107,6 +107,8 @@ class Machine:
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
+            # Nothing of this machine's own settings.
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
         )
         if check and done.returncode != 0:
             self.fail(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
