@@ -15,7 +15,6 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITE = "trixie"
-MIRROR = "http://deb.debian.org/debian"
 PACKAGES = "dbus,init-system-helpers,systemd,systemd-sysv"
 # How long anything may take; a busy machine is no fault.
 PATIENCE_S = 90
@@ -23,7 +22,7 @@ PATIENCE_S = 90
 
 def files():
     """The directory of Debian's files; made anew when what is asked for here has changed."""
-    wanted = hashlib.sha256(f"{SUITE} {MIRROR} {PACKAGES}".encode()).hexdigest()[:12]
+    wanted = hashlib.sha256(f"{SUITE} {PACKAGES}".encode()).hexdigest()[:12]
     scratch = pathlib.Path(os.environ.get("CI_SCRATCH", ROOT / "target/ci")).resolve()
     made = scratch / f"machine-{wanted}"
     if made.exists():
@@ -34,7 +33,7 @@ def files():
     unfinished = scratch / f"machine-{wanted}.{os.getpid()}"
     print(f"fetching {SUITE} into {made}", flush=True)
     done = subprocess.run(
-        ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", SUITE, unfinished, MIRROR],
+        ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", SUITE, unfinished],
         capture_output=True,
         text=True,
     )
@@ -107,6 +106,8 @@ class Machine:
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,
+            # Nothing of this machine's own settings.
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
         )
         if check and done.returncode != 0:
             self.fail(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
