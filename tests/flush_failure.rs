@@ -93,10 +93,11 @@ fn no_append_after_a_flush_that_failed_once() {
         let (_dir, data) = scratch_in_memory();
         let mut journal = Journal::default();
         let broker = start(&data).with_admin().run();
-        let topics = ["healthy", "doomed"];
-        topics.iter().for_each(|topic| _ = journal.append(broker.addr(), &place(topic)));
-        // Their first flushes are over.
-        topics.iter().for_each(|topic| broker.wait_flushed(topic));
+        for topic in ["healthy", "doomed"] {
+            journal.append(broker.addr(), &place(topic));
+            // Its first flush is over.
+            broker.wait_flushed(topic);
+        }
         let tracer = Tracer::attach(broker.pid(), fault);
         append_until_refused(&broker, &mut journal, random.next());
         drop(tracer);

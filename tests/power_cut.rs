@@ -133,7 +133,9 @@ impl Cuts {
             kept = self.commits.answered;
             let places = self.journal.places();
             let topics: BTreeSet<&str> = places.iter().map(|place| place.0.as_str()).collect();
-            topics.iter().for_each(|topic| broker.wait_flushed(topic));
+            for topic in topics {
+                broker.wait_flushed(topic);
+            }
             broker.wait_flushed("__consumer_offsets");
         }
         let lateness = Lateness::measure();

@@ -107,7 +107,7 @@ pub fn durable_ends(data: &Path, places: &[Place]) -> HashMap<Place, u64> {
     let mut ends = HashMap::new();
     for place in places {
         let dir = data.join(format!("{}_{}", place.0, place.1));
-        let is_log = |name: &str| name.ends_with(".wal");
+        let is_log = |name: &str| name.strip_suffix(".wal").is_some();
         let names = if dir.exists() { names_in_use(&dir, is_log) } else { Vec::new() };
         let bases = names.iter().filter_map(|name| name.strip_suffix(".wal")?.parse().ok());
         ends.insert(place.clone(), bases.max().unwrap_or(0));
