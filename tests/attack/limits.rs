@@ -179,7 +179,12 @@ fn limits_change_while_the_broker_runs() {
     client.assert_closed_without_a_byte();
     // For one that is there, too.
     assert_eq!(idle.append(&frame(1, b"", b"x")), 1);
-    reload("[security]\nidle_timeout_sec = 1\n", 2);
+    reload("[[security.quota]]\nprincipal = '127.0.0.1'\nproduce_kb_per_s = 4\n", 2);
+    wait_for("the quota to hold", || {
+        idle.append(&frame(1, b"", &[7; 6000]));
+        (metric(broker.admin(), "hermitmq_quota_waits_total") > 0).then_some(())
+    });
+    reload("[security]\nidle_timeout_sec = 1\n", 3);
     idle.assert_closed_without_a_byte();
     assert_eq!(closed(broker.admin(), "idle_timeout"), 1);
 }

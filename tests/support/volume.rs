@@ -26,7 +26,7 @@ pub fn privileged(tools: &[&str]) -> bool {
     let missing = missing.join(", ");
     assert!(
         std::env::var_os("HERMITMQ_SKIP_PRIVILEGED").is_some_and(|value| value == "1"),
-        "this test needs {missing} (Debian: apt-get install e2fsprogs mount perl strace, and be root with loop devices); \
+        "this test needs {missing} (Debian: apt-get install e2fsprogs iproute2 mount perl strace, and be root with loop devices); \
          HERMITMQ_SKIP_PRIVILEGED=1 leaves such tests out"
     );
     eprintln!("skipped, as HERMITMQ_SKIP_PRIVILEGED=1 is set: {missing} missing");
