@@ -17,10 +17,12 @@ mod load;
 #[cfg(feature = "server")]
 mod options;
 pub mod pem;
-#[cfg(all(test, feature = "server"))]
+#[cfg(feature = "server")]
+#[cfg(test)]
 mod tests;
 
-#[cfg(all(test, feature = "server"))]
+#[cfg(feature = "server")]
+#[cfg(test)]
 #[path = "../../tests/support/certificates.rs"]
 pub(crate) mod certificates;
 
