@@ -65,6 +65,10 @@ impl Stream {
     }
 
     /// Sends what is encrypted and was not sent, as far as the socket takes it.
+    #[cfg_attr(
+        not(feature = "tls"),
+        expect(clippy::unnecessary_wraps, reason = "with TLS it can fail")
+    )]
     pub(super) fn try_flush(&mut self) -> io::Result<()> {
         match self {
             Self::Plain(_) => Ok(()),
