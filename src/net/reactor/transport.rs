@@ -7,6 +7,7 @@
 //! written may be kept here, encrypted, up to [`UNSENT_MAX`]: [`Transport::wants_write`] says so, [`Transport::flush`] sends it, and
 //! nothing more is taken before. And a read may leave something here while the socket is empty: [`Read::more`] says so.
 
+mod endpoint;
 mod tls;
 
 use std::io::{self, Read as _, Write as _};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 use rustls::ServerConfig;
 
+pub use self::endpoint::Endpoint;
 use self::tls::TlsState;
 use crate::metrics::TlsFailure;
 use crate::net::status::TLS_RECORD;
