@@ -394,7 +394,7 @@ fn transport() -> Seeds {
             let large = [SAY, 0xff, 0xff, DELIVER_ALL, SAY, 0, 9, DELIVER_ALL];
             add(&format!("buffer-{buffer}"), how | buffer << 2, &[&greeting[..], &large].concat());
         }
-        let cuts = [DELIVER, 0, 1, DELIVER, 0, 4, DELIVER, 1, 0, DELIVER_ALL, OTHER, 3];
+        let cuts = [DELIVER, 0, 1, DELIVER, 0, 4, DELIVER, 1, 0, DELIVER_ALL, OTHER, 4];
         add("cut", how | 2, &[&greeting[..3], &cuts, &cuts, &[SAY, 0, 20], &cuts].concat());
         add("flip-hello", how | 2, &[&greeting[..3], &[FLIP, 0, 0, 1, DELIVER_ALL]].concat());
         let behind = |step: &[u8]| {
@@ -405,6 +405,11 @@ fn transport() -> Seeds {
         add("insert", how | 12, &behind(&[INSERT, 0, 0, 3, 0x17, 3, 3]));
         add("other-keys", how | 4, &behind(&[OTHER, 0, SAY, 0, 9]));
         add("end", how, &behind(&[OTHER, 1, DELIVER_ALL, SAY, 0, 9]));
+        add(
+            "end-before",
+            how,
+            &[&greeting[..], &[OTHER, 3, SAY, 0, 9, FLIP, 0, 7, 9, DELIVER_ALL]].concat(),
+        );
         add("cut-off", how, &behind(&[DELIVER, 0, 30, OTHER, 2]));
     }
     seeds

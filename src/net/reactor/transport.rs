@@ -163,7 +163,7 @@ impl Transport {
         }
     }
 
-    /// Says that nothing more will be written; false if the socket does not take that now. To be called again, then, once it
+    /// Says that nothing more will be written, and that what is still read means nothing; false if the socket does not take that now. To be called again, then, once it
     /// does.
     pub(super) fn finish(&mut self) -> io::Result<bool> {
         if let Layer::Tls(tls) = &mut self.layer {

@@ -90,9 +90,13 @@ struct Ends {
     /// All bytes that went into the socket.
     delivered: Vec<u8>,
     changed: bool,
-    /// The client has said its end: it says nothing behind it.
+    /// The client has said its end, or was told nonsense: it says nothing behind it.
     closed: bool,
+    /// It was told nonsense: rustls takes nothing behind that.
+    deaf: bool,
     shut: bool,
+    /// The broker has said its end: what it still reads means nothing.
+    done: bool,
     failed: bool,
     ended: bool,
 }
@@ -120,7 +124,9 @@ impl Ends {
             delivered: Vec::new(),
             changed: false,
             closed: false,
+            deaf: false,
             shut: false,
+            done: false,
             failed: false,
             ended: false,
         }
@@ -162,7 +168,9 @@ impl Ends {
                 self.changed |= !noise.is_empty();
                 self.pending.splice(at..at, noise.iter().copied());
             }
-            _ => match input.byte() % 4 {
+            _ => match input.byte() % 5 {
+                // Neither is for a handshake that is not done.
+                0 | 1 if self.closed || self.client.is_handshaking() => {}
                 // A key of its own for what follows; TLS 1.2 has none.
                 0 => drop(self.client.refresh_traffic_keys()),
                 1 => {
@@ -172,6 +180,10 @@ impl Ends {
                 2 => {
                     self.shut = true;
                     let _ = self.near.shutdown(Shutdown::Write);
+                }
+                3 => {
+                    self.done = true;
+                    let _ = self.broker.finish();
                 }
                 _ => self.pump(),
             },
@@ -210,7 +222,8 @@ impl Ends {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     let before = self.received.len();
                     self.pump();
-                    assert!(self.received.len() > before || self.failed, "what arrived is taken");
+                    let taken = self.received.len() > before || self.failed || self.done;
+                    assert!(taken, "what arrived is taken");
                 }
                 Err(error) => panic!("the broker's end is still open: {error}"),
             }
@@ -232,6 +245,7 @@ impl Ends {
                     self.listen();
                     return;
                 }
+                Ok(_) if self.done => {}
                 Ok((len, more)) => {
                     assert!(!silent, "nothing came, and nothing was said to be there");
                     assert!(!self.failed, "nothing is behind a failure");
@@ -246,11 +260,25 @@ impl Ends {
                     self.listen();
                     return;
                 }
-                Err(_) => {
-                    assert!(!self.failed, "a failure is told once");
-                    assert!(self.broker.failure().is_some());
+                // It was in the middle of a handshake.
+                Err(_) if self.done => {
+                    self.ended = true;
+                    return;
+                }
+                Err(error) => {
+                    let why = self.broker.failure();
+                    assert!(
+                        !self.failed || !self.broker.is_tls(),
+                        "a failure is told once: {error}, {why:?}"
+                    );
+                    assert!(why.is_some(), "{error}");
                     self.failed = true;
                     self.listen();
+                    if !self.broker.is_tls() {
+                        // Refused by its first byte, and never read.
+                        self.ended = true;
+                        return;
+                    }
                 }
             }
         }
@@ -259,7 +287,7 @@ impl Ends {
 
     /// The broker sends back what it has got.
     fn answer(&mut self) {
-        while self.unanswered > 0 {
+        while self.unanswered > 0 && !self.done {
             let from = self.received.len() - self.unanswered;
             match self.broker.write(&self.received[from..]) {
                 Ok(len) => self.unanswered -= len,
@@ -277,7 +305,7 @@ impl Ends {
 
     /// The client takes what came back.
     fn listen(&mut self) {
-        while self.client.wants_read() {
+        while !self.deaf && self.client.wants_read() {
             match self.client.read_tls(&mut self.near) {
                 Ok(1..) => {}
                 Ok(0) | Err(_) => break,
@@ -289,6 +317,7 @@ impl Ends {
                 self.echoed.extend_from_slice(&buf[..len]);
             }
             if processed.is_err() {
+                (self.closed, self.deaf) = (true, true);
                 break;
             }
         }
@@ -311,7 +340,7 @@ impl Ends {
             self.deliver(usize::MAX);
         }
         self.check();
-        if self.changed || self.shut {
+        if self.changed || self.shut || self.done {
             return;
         }
         assert!(!self.failed && !self.client.is_handshaking(), "{:?}", self.broker.failure());

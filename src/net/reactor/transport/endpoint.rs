@@ -32,6 +32,11 @@ impl Endpoint {
         self.0.flush()
     }
 
+    /// Says the end; false if the socket does not take that now.
+    pub fn finish(&mut self) -> io::Result<bool> {
+        self.0.finish()
+    }
+
     /// Whether it is encrypted.
     pub fn is_tls(&self) -> bool {
         self.0.is_tls()
