@@ -402,7 +402,7 @@ fn transport() -> Seeds {
         };
         add("flip", how | 4, &behind(&[FLIP, 0, 80, 2]));
         add("drop", how, &behind(&[DROP, 0, 3, 1]));
-        add("insert", how | 12, &behind(&[INSERT, 0, 0, 3, 0x17, 3, 3]));
+        add("insert", how | 0xc, &behind(&[INSERT, 0, 0, 3, 0x17, 3, 3]));
         add("other-keys", how | 4, &behind(&[OTHER, 0, SAY, 0, 9]));
         add("end", how, &behind(&[OTHER, 1, DELIVER_ALL, SAY, 0, 9]));
         add(

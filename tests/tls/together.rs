@@ -417,7 +417,7 @@ fn plain_and_encrypted_consumers_of_one_partition_get_the_same_bytes() {
             let log = &log;
             scope.spawn(move || {
                 let got = drain(addr, &format!("g-{number}"), "t", 0);
-                let bytes: Vec<u8> = got.iter().flat_map(|frame| frame.as_sent()).collect();
+                let bytes: Vec<u8> = got.iter().flat_map(super::support::Frame::as_sent).collect();
                 assert!(bytes == *log, "consumer {number}: {} of {}", bytes.len(), log.len());
             });
         }
