@@ -24,28 +24,32 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
             let detail = "the header content-type must be application/json";
             return Err(Problem::new(Kind::UnsupportedMediaType, detail));
         }
-        let bytes = read(request.into_body()).await?;
-        // Serde would take a list for the fields in their order, too.
-        if bytes.trim_ascii_start().first() != Some(&b'{') {
-            let detail = "the body is wrong: it must be one JSON object";
-            return Err(Problem::new(Kind::InvalidRequest, detail));
-        }
-        let mut json = serde_json::Deserializer::from_slice(&bytes);
-        let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-            let (path, cause) = (error.path().to_string(), error.inner().to_string());
-            match (path.as_str(), unknown(&cause)) {
-                (_, Some((name, detail))) => Problem::invalid(name, detail),
-                ("." | "?", None) => {
-                    Problem::new(Kind::InvalidRequest, format!("the body is wrong: {cause}"))
-                }
-                (path, None) => Problem::invalid(path, cause),
-            }
-        })?;
-        json.end().map_err(|error| {
-            Problem::new(Kind::InvalidRequest, format!("the body is wrong: {error}"))
-        })?;
-        Ok(Self(value))
+        parse(&read(request.into_body()).await?).map(Self)
     }
+}
+
+/// The value that a body is. No input is too strange for it.
+pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    // Serde would take a list for the fields in their order, too.
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        let detail = "the body is wrong: it must be one JSON object";
+        return Err(Problem::new(Kind::InvalidRequest, detail));
+    }
+    let mut json = serde_json::Deserializer::from_slice(bytes);
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let (path, cause) = (error.path().to_string(), error.inner().to_string());
+        match (path.as_str(), unknown(&cause)) {
+            (_, Some((name, detail))) => Problem::invalid(name, detail),
+            ("." | "?", None) => {
+                Problem::new(Kind::InvalidRequest, format!("the body is wrong: {cause}"))
+            }
+            (path, None) => Problem::invalid(path, cause),
+        }
+    })?;
+    json.end().map_err(|error| {
+        Problem::new(Kind::InvalidRequest, format!("the body is wrong: {error}"))
+    })?;
+    Ok(value)
 }
 
 /// From this likeness on, a name may be what was meant.

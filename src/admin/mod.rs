@@ -10,6 +10,7 @@
 
 mod api;
 mod authorize;
+mod bodies;
 mod dashboard;
 mod extract;
 mod health;
@@ -26,6 +27,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+#[doc(hidden)]
+pub use bodies::RequestBody;
 pub use listener::{BindError, Listener};
 pub use options::Options;
 pub use server::Admin;

@@ -123,6 +123,11 @@ impl Problem {
         Self::new(Kind::InvalidRequest, detail).of(field)
     }
 
+    /// The HTTP status, and the words for people.
+    pub(super) fn said(&self) -> (u16, &str) {
+        (self.kind.status().as_u16(), &self.detail)
+    }
+
     /// Says what is to blame.
     pub(super) fn of(self, field: impl Into<String>) -> Self {
         Self { field: Some(field.into()), ..self }

@@ -23,6 +23,8 @@ mod status;
 mod sys;
 
 pub use options::{Options, QuotaOptions, SecurityOptions};
+#[doc(hidden)]
+pub use reactor::Endpoint;
 pub use reactor::{
     ConnectionId, ConnectionInfo, Connections, DataPlane, InvalidConnectionId, Listed, ListenError,
     Listener, Pulse, StopReport,

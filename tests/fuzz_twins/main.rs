@@ -96,6 +96,16 @@ fn twin(name: &str, cases: u32) {
 }
 
 #[test]
+fn access_rules() {
+    twin("access_rules", 3000);
+}
+
+#[test]
+fn admin_json() {
+    twin("admin_json", 4000);
+}
+
+#[test]
 fn catalog() {
     twin("catalog", 2000);
 }
@@ -128,6 +138,11 @@ fn recovery() {
 #[test]
 fn sums() {
     twin("sums", 400);
+}
+
+#[test]
+fn transport() {
+    twin("transport", 400);
 }
 
 /// Every seed has a file. `HERMITMQ_TEST_WRITE_CORPUS=1` writes them.

@@ -20,6 +20,8 @@ type Seeds = Vec<(String, Vec<u8>)>;
 /// The seeds of a target, by name.
 pub(super) fn of(target: &str) -> Seeds {
     match target {
+        "access_rules" => access_rules(),
+        "admin_json" => admin_json(),
         "catalog" => catalog(),
         "config" => config(),
         "connection" => connection(),
@@ -27,6 +29,7 @@ pub(super) fn of(target: &str) -> Seeds {
         "index" => files_of("idx", 3),
         "recovery" => recovery(),
         "sums" => files_of("sum", 7),
+        "transport" => transport(),
         other => panic!("{other} has no seeds"),
     }
 }
@@ -317,4 +320,97 @@ fn config() -> Seeds {
         ("deep-json", format!("\x01{}", "{\"a\":".repeat(1200))),
         ("deep-variable", format!("\0\0HERMITMQ_A__{}A=1", "A.".repeat(1200))),
     ])
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Who may do what: texts with zero bytes between them.
+
+fn access_rules() -> Seeds {
+    let hash = "$argon2id$v=19$m=8,t=1,p=1,keyid=ASNFZ4mr$AAAAAAAAAAAAAAAAAAAAAA$\
+                AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    let token = "hmq_0123456789ab_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+    named([
+        (
+            "rules",
+            "ralice,*;produce,commit;orders,in-*;billing\0rops;admin\0oorders\0gbilling".to_owned(),
+        ),
+        ("own", "r*;consume,admin;*,__consumer_offsets;*\0o__consumer_offsets".to_owned()),
+        ("wrong", "ra;prodce;o*s;\0r;;;\0n10.0.0.1/8=a\0c=x\0h=".to_owned()),
+        ("networks", "n10.0.0.0/8=a\0n10.1.0.0/16=b\0n10.1.2.3=c\0a10.1.2.3".to_owned()),
+        ("mapped", "n::ffff:10.0.0.0/104=a\0n::/0=b\0a::ffff:10.1.2.3".to_owned()),
+        ("ipv6", "nfd00::/8=a\0nfd00:1::/32=b\0afd00:1::9".to_owned()),
+        ("certificates", "cci.test=ci\0Sci.test\0rci;produce;*".to_owned()),
+        ("certificate-of-its-name", "Sbilling\0rbilling;commit;;billing-*\0gbilling-1".to_owned()),
+        ("token", format!("halice={hash}\0s{token}\0ralice;produce;orders")),
+        ("tokens", format!("talice:{hash}\n# no\n;bob:{hash}\0shmq_\0Sx")),
+        ("wrong-token", format!("ta:{token}\0hanonymous={token}")),
+    ])
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Bodies of administrative requests: a byte for which, and the text.
+
+fn admin_json() -> Seeds {
+    named([
+        ("create", "\0{\"name\":\"orders\",\"partitions\":4,\"durability\":\"always\",\"retention_hours\":24,\"cleanup\":\"compact\"}".to_owned()),
+        ("create-null", "\0{\"name\":\"a\",\"retention_mb\":null,\"timestamp\":\"broker\"}".to_owned()),
+        ("create-nearly", "\0{\"name\":\"a\",\"partition\":1}".to_owned()),
+        ("create-path", "\0{\"name\":\"../a\"}".to_owned()),
+        ("alter", "\x01{\"partitions\":9,\"retention_hours\":null,\"max_payload_mb\":1}".to_owned()),
+        ("alter-wrong", "\x01{\"partitions\":-1}".to_owned()),
+        ("reset", "\x02{\"topic\":\"orders\",\"partitions\":[0,1],\"to\":\"earliest\",\"dry_run\":true}".to_owned()),
+        ("reset-offset", "\x02{\"topic\":\"orders\",\"to\":{\"offset\":18446744073709551615}}".to_owned()),
+        ("reset-time", "\x02{\"topic\":\"orders\",\"to\":{\"timestamp_ns\":1}}".to_owned()),
+        ("produce", "\x03{\"key\":{\"data\":\"k\"},\"payload\":{\"encoding\":\"base64\",\"data\":\"aGk=\"},\"timestamp_ns\":7}".to_owned()),
+        ("produce-not-base64", "\x03{\"payload\":{\"encoding\":\"base64\",\"data\":\"?\"}}".to_owned()),
+        ("level", "\x04{\"log_level\":\"info,hermitmq::storage=debug\"}".to_owned()),
+        ("list", "\0[\"a\",1]".to_owned()),
+        ("twice", "\x01{\"partitions\":1,\"partitions\":2}".to_owned()),
+        ("deep", format!("\0{{\"name\":{}", "[".repeat(1200))),
+        ("deep-unknown", format!("\x02{{\"x\":{}", "{\"a\":".repeat(600))),
+    ])
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// A TLS connection: a byte for how, then steps.
+
+/// Steps of the target.
+const SAY: u8 = 0;
+const DELIVER: u8 = 3;
+const DELIVER_ALL: u8 = 6;
+const FLIP: u8 = 8;
+const DROP: u8 = 9;
+const INSERT: u8 = 10;
+const OTHER: u8 = 11;
+
+fn transport() -> Seeds {
+    let greeting = [SAY, 0x10, 0, DELIVER_ALL, DELIVER_ALL, DELIVER_ALL];
+    let mut seeds = Seeds::new();
+    for (name, how) in [("tls13", 0), ("tls12", 1)] {
+        let mut add = |what: &str, how: u8, steps: &[u8]| {
+            seeds.push((format!("{name}-{what}"), [&[how], steps].concat()));
+        };
+        for buffer in 0..4u8 {
+            let large = [SAY, 0xff, 0xff, DELIVER_ALL, SAY, 0, 9, DELIVER_ALL];
+            add(&format!("buffer-{buffer}"), how | buffer << 2, &[&greeting[..], &large].concat());
+        }
+        let cuts = [DELIVER, 0, 1, DELIVER, 0, 4, DELIVER, 1, 0, DELIVER_ALL, OTHER, 4];
+        add("cut", how | 2, &[&greeting[..3], &cuts, &cuts, &[SAY, 0, 20], &cuts].concat());
+        add("flip-hello", how | 2, &[&greeting[..3], &[FLIP, 0, 0, 1, DELIVER_ALL]].concat());
+        let behind = |step: &[u8]| {
+            [&greeting[..], &[SAY, 0, 50, SAY, 0, 60], step, &[DELIVER_ALL, DELIVER_ALL]].concat()
+        };
+        add("flip", how | 4, &behind(&[FLIP, 0, 80, 2]));
+        add("drop", how, &behind(&[DROP, 0, 3, 1]));
+        add("insert", how | 0xc, &behind(&[INSERT, 0, 0, 3, 0x17, 3, 3]));
+        add("other-keys", how | 4, &behind(&[OTHER, 0, SAY, 0, 9]));
+        add("end", how, &behind(&[OTHER, 1, DELIVER_ALL, SAY, 0, 9]));
+        add(
+            "end-before",
+            how,
+            &[&greeting[..], &[OTHER, 3, SAY, 0, 9, FLIP, 0, 7, 9, DELIVER_ALL]].concat(),
+        );
+        add("cut-off", how, &behind(&[DELIVER, 0, 30, OTHER, 2]));
+    }
+    seeds
 }

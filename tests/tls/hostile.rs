@@ -3,8 +3,13 @@
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 
+use hermitmq::protocol::Status;
+use hermitmq::protocol::v1_1::Durability;
+
 use super::support::tunnel::{Tunnel, config, connection};
-use super::support::{Broker, HANG, PRODUCE, Random, RawClient, drain, frame, handshake, wait_for};
+use super::support::{
+    Broker, HANG, PRODUCE, Random, RawClient, drain, frame, handshake, v1_1, wait_for,
+};
 use super::{Setup, metric};
 
 /// Somebody else, whose connection goes on.
@@ -154,4 +159,23 @@ fn records_of_one_byte_each_are_taken() {
     let mut ack = [9; 9];
     stream.read_exact(&mut ack).unwrap();
     assert_eq!(ack, [0; 9]);
+}
+
+#[test]
+fn nonsense_behind_a_refusal_harms_nobody() {
+    let setup = Setup::new();
+    let broker = setup.start("required").env("HERMITMQ_SERVER__REACTORS", 1).run();
+    let mut bystander = Bystander::at(&broker, &setup);
+    for noise in [&[0x17, 3, 3, 0, 100][..], &[9; 200], &[0x16; 300]] {
+        let mut stream = connection(broker.addr(), config(&setup.ca, None, rustls::ALL_VERSIONS));
+        // Refused in words, and then the broker waits for the other end.
+        stream.write_all(&v1_1::producer("__consumer_offsets", Durability::Topic)).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(answer[0], Status::ReservedTopic.code());
+        let _ = stream.sock.write_all(noise);
+        let _ = stream.sock.shutdown(Shutdown::Write);
+        closed(&mut stream.sock);
+        bystander.is_served();
+    }
 }

@@ -7,6 +7,7 @@ mod support;
 mod certificates;
 mod hostile;
 mod modes;
+mod together;
 mod tools;
 mod traffic;
 

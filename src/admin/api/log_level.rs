@@ -11,7 +11,7 @@ use crate::admin::state::{LogLevel, State};
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Level {
+pub(in crate::admin) struct Level {
     /// A level, or directives such as `info,hermitmq::storage=debug`.
     log_level: String,
 }

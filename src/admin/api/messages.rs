@@ -53,7 +53,7 @@ struct Message {
 /// Bytes as JSON can have them.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Data {
+pub(in crate::admin) struct Data {
     #[serde(default)]
     encoding: Encoding,
     #[serde(rename = "data")]
@@ -78,7 +78,7 @@ enum Encoding {
 /// A record to be stored.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Record {
+pub(in crate::admin) struct Record {
     #[serde(default)]
     key: Option<Data>,
     payload: Data,
@@ -122,12 +122,12 @@ pub(super) async fn produce(
     Json(record): Json<Record>,
 ) -> Result<(StatusCode, Json<Stored>), Problem> {
     let (topic, partition) = (parts::topic(&topic)?, parts::partition(&partition)?);
-    let key = record.key.map(|key| key.decode("key")).transpose()?.unwrap_or_default();
-    let payload = record.payload.decode("payload")?;
+    let timestamp_ns = record.timestamp_ns;
+    let (key, payload) = record.decode()?;
     state
         .with_broker(move |broker| {
             let partition = find(broker, &topic, partition)?;
-            let timestamp_ns = record.timestamp_ns.unwrap_or_else(now_ns);
+            let timestamp_ns = timestamp_ns.unwrap_or_else(now_ns);
             let stored = partition.store(timestamp_ns, &key, &payload);
             let offset = stored.map_err(|error| of_store(&error))?;
             Ok((StatusCode::CREATED, Json(Stored { offset })))
@@ -139,6 +139,14 @@ pub(super) async fn produce(
 fn now_ns() -> u64 {
     let since = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Record {
+    /// Its key, empty for none, and its payload.
+    pub(in crate::admin) fn decode(self) -> Result<(Vec<u8>, Vec<u8>), Problem> {
+        let key = self.key.map(|key| key.decode("key")).transpose()?.unwrap_or_default();
+        Ok((key, self.payload.decode("payload")?))
+    }
 }
 
 impl Query {

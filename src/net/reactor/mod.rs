@@ -48,6 +48,8 @@ use crate::model::limits;
 pub use self::plane::{DataPlane, ListenError, Listener, StopReport};
 pub use self::pulse::Pulse;
 pub use self::roster::{ConnectionId, ConnectionInfo, Connections, InvalidConnectionId, Listed};
+#[doc(hidden)]
+pub use self::transport::Endpoint;
 
 const WAKER: Token = Token(usize::MAX);
 const EVENTS: usize = 1024;

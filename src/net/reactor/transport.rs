@@ -7,6 +7,7 @@
 //! written may be kept here, encrypted, up to [`UNSENT_MAX`]: [`Transport::wants_write`] says so, [`Transport::flush`] sends it, and
 //! nothing more is taken before. And a read may leave something here while the socket is empty: [`Read::more`] says so.
 
+mod endpoint;
 mod tls;
 
 use std::io::{self, Read as _, Write as _};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use mio::net::TcpStream;
 use rustls::ServerConfig;
 
+pub use self::endpoint::Endpoint;
 use self::tls::TlsState;
 use crate::metrics::TlsFailure;
 use crate::net::status::TLS_RECORD;
@@ -161,7 +163,7 @@ impl Transport {
         }
     }
 
-    /// Says that nothing more will be written; false if the socket does not take that now. To be called again, then, once it
+    /// Says that nothing more will be written, and that what is still read means nothing; false if the socket does not take that now. To be called again, then, once it
     /// does.
     pub(super) fn finish(&mut self) -> io::Result<bool> {
         if let Layer::Tls(tls) = &mut self.layer {

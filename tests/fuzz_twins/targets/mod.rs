@@ -9,7 +9,11 @@
 #![allow(unreachable_pub, missing_docs)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+pub mod access_rules;
+pub mod admin_json;
 pub mod catalog;
+#[path = "../../support/certificates.rs"]
+mod certificates;
 pub mod config;
 pub mod connection;
 pub mod handshake;
@@ -22,12 +26,15 @@ pub mod reading;
 pub mod recovery;
 pub mod sum_file;
 pub mod sums;
+pub mod transport;
 
 /// A body.
 pub type Target = fn(&[u8]);
 
 /// All targets by name.
 pub const ALL: &[(&str, Target)] = &[
+    ("access_rules", access_rules::run),
+    ("admin_json", admin_json::run),
     ("catalog", catalog::run),
     ("config", config::run),
     ("connection", connection::run),
@@ -35,4 +42,5 @@ pub const ALL: &[(&str, Target)] = &[
     ("index", index::run),
     ("recovery", recovery::run),
     ("sums", sums::run),
+    ("transport", transport::run),
 ];

@@ -285,3 +285,29 @@ fn garbage_and_truncation_end_the_connection_with_a_reason_or_quietly() {
         assert_eq!(transport.failure().is_some(), fails);
     }
 }
+
+/// rustls takes it for a fault in whoever uses it if there is something to complain of behind the end.
+#[test]
+fn nonsense_behind_the_own_end_is_dropped() {
+    for nonsense in [&[0x17, 3, 3, 0, 30][..], &[9; 64], &[0x17; 100]] {
+        let ends = Ends::new(Mode::Required, ClientAuth::Off);
+        let (near, mut transport) = ends.connect();
+        let mut client = ends.client(near, None);
+        let nonsense = nonsense.to_vec();
+        let client = thread::spawn(move || {
+            client.write_all(b"hello").unwrap();
+            let mut rest = Vec::new();
+            client.read_to_end(&mut rest).unwrap();
+            client.sock.write_all(&nonsense).unwrap();
+            client.sock.shutdown(Shutdown::Write).unwrap();
+            rest
+        });
+        let mut buf = [0; 100];
+        assert_eq!(read(&mut transport, &mut buf).unwrap().unwrap().len, 5);
+        assert_eq!(transport.write(b"bye").unwrap(), 3);
+        assert!(transport.finish().unwrap());
+        while read(&mut transport, &mut buf).unwrap().is_some() {}
+        assert_eq!(client.join().unwrap(), b"bye");
+        assert!(transport.failure().is_none());
+    }
+}

@@ -44,9 +44,14 @@ impl TlsState {
         }))
     }
 
-    /// What was decrypted before comes first. Then the socket is read into `buf` and decrypted there, piece by piece: what comes
+    /// What was decrypted before comes first; behind [`TlsState::say_end`] bytes are as they come, of use to nobody. Else the socket is read into `buf` and decrypted there, piece by piece: what comes
     /// out of a record is shorter than it, so it fits into the place of what is done with.
     pub(super) fn read(&mut self, socket: &mut TcpStream, buf: &mut [u8]) -> io::Result<Read> {
+        if self.end_said {
+            // What comes behind the own end is dropped by whoever reads it. rustls is to answer none of it: it has said its end.
+            let len = retried(|| socket.read(buf))?;
+            return Ok(Read { len, more: len == buf.len() });
+        }
         let mut len = self.take(buf);
         loop {
             if self.failure.is_some() {
