@@ -1,5 +1,7 @@
 //! The admin listener.
 
+use std::io::{Read as _, Write as _};
+
 use serde_json::Value;
 
 use super::Guarded;
@@ -14,6 +16,23 @@ fn is_of(path: &str) -> &'static str {
         "/topics" | "/groups" => "list",
         _ => "broker",
     }
+}
+
+#[test]
+fn events_are_for_who_may_administer() {
+    let guarded = Guarded::start();
+    assert_eq!(guarded.ask("", "GET", "/api/v1/events", "").status, 401);
+    assert_eq!(guarded.ask("alice", "GET", "/api/v1/events", "").status, 403);
+    let mut stream = std::net::TcpStream::connect(guarded.broker.admin()).unwrap();
+    stream.set_read_timeout(Some(super::support::HANG)).unwrap();
+    let token = guarded.token("ops");
+    let request = format!(
+        "GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut begin = [0; 15];
+    stream.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200 OK");
 }
 
 #[test]
@@ -46,6 +65,11 @@ fn every_request_asks_for_the_right_to_administer() {
             assert_eq!(status("", "orders", "bob-1"), 401, "{what}");
             for who in ["alice", "bob", "carol"] {
                 assert_eq!(status(who, "orders", "bob-1"), 403, "{what} by {who}");
+            }
+            if path == "/events" {
+                // Its answer has no end: `events_are_for_who_may_administer` looks at its beginning.
+                assert_eq!(status("team", "team-a", "team"), 403, "{what}");
+                continue;
             }
             let ops = status("ops", "orders", "bob-1");
             assert!(![401, 403].contains(&ops), "{what} by ops: {ops}");

@@ -1,6 +1,7 @@
 //! HTTP/1.1 over TCP: one connection for each request.
 
 use std::fmt;
+use std::pin::pin;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -166,16 +167,20 @@ pub(super) async fn ask(
         let body = body.map_err(|error| broken(address, &*error))?.to_bytes();
         Ok(Answer { status, body })
     };
-    tokio::select! {
-        answer = exchange => answer,
+    let mut exchange = pin!(exchange);
+    let ended = tokio::select! {
+        answer = &mut exchange => return answer,
         // Only if it ends before the answer is whole.
-        ended = async { connection.await.err() } => Err(ended.map_or_else(
-            || AdminError::Broken {
-                address: address.to_string(),
-                cause: "the connection was closed".to_owned(),
-            },
-            |error| broken(address, &error),
-        )),
+        ended = connection => ended,
+    };
+    if let Err(error) = ended {
+        return Err(broken(address, &error));
+    }
+    // An end that is no error may have a cause all the same, which the request was told.
+    let cause = "the connection was closed".to_owned();
+    match exchange.await {
+        Err(AdminError::Broken { address, .. }) => Err(AdminError::Broken { address, cause }),
+        told => told,
     }
 }
 
