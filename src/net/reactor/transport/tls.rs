@@ -44,8 +44,9 @@ impl TlsState {
         }))
     }
 
-    /// What was decrypted before comes first; behind [`TlsState::say_end`] bytes are as they come, of use to nobody. Else the socket is read into `buf` and decrypted there, piece by piece: what comes
-    /// out of a record is shorter than it, so it fits into the place of what is done with.
+    /// What was decrypted before comes first. Else the socket is read into `buf` and decrypted there, piece by piece: what comes
+    /// out of a record is shorter than it, so it fits into the place of what is done with. Behind [`TlsState::say_end`] bytes are
+    /// as they come, of use to nobody.
     pub(super) fn read(&mut self, socket: &mut TcpStream, buf: &mut [u8]) -> io::Result<Read> {
         if self.end_said {
             // What comes behind the own end is dropped by whoever reads it. rustls is to answer none of it: it has said its end.
