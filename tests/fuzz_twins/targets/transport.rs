@@ -34,6 +34,8 @@ struct Setup {
 fn setup() -> &'static Setup {
     static SETUP: OnceLock<Setup> = OnceLock::new();
     SETUP.get_or_init(|| {
+        // Rust's `main`, which a fuzzer has not, ignores this signal; so does a handler that does nothing.
+        signal_hook::flag::register(signal_hook::consts::SIGPIPE, Arc::default()).unwrap();
         let (ca, dir) = (Authority::new("ca"), tempfile::tempdir().unwrap());
         let (cert, key) = ca.broker().write(dir.path(), "broker");
         let broker = |mode| {
