@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo run --example blocking -- greetings "hello, world"
 //! ```
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
 

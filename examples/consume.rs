@@ -5,6 +5,7 @@
 //! ```
 //!
 //! Ends with Ctrl-C, or with a third argument after so many records.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
 use std::pin::pin;

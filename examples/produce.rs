@@ -3,6 +3,7 @@
 //! ```sh
 //! printf 'alice=a cup\nbob=a spoon\n' | cargo run --example produce -- orders
 //! ```
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
 

@@ -3,6 +3,7 @@
 //! ```sh
 //! cargo run --example topics -- prices
 //! ```
+#![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::error::Error;
 

@@ -46,7 +46,6 @@ fn commands(line: &str) -> Vec<Vec<String>> {
     for c in line.chars() {
         match (c, quote) {
             (c, Some(open)) if c == open => quote = None,
-            (c, Some(_)) => word.get_or_insert_default().push(c),
             ('\'' | '"', None) => {
                 quote = Some(c);
                 word.get_or_insert_default();
@@ -60,7 +59,7 @@ fn commands(line: &str) -> Vec<Vec<String>> {
                     all.push(Vec::new());
                 }
             }
-            (c, None) => word.get_or_insert_default().push(c),
+            (c, _) => word.get_or_insert_default().push(c),
         }
     }
     all.last_mut().unwrap().extend(word);

@@ -129,12 +129,7 @@ impl DataPlane {
         let (readers, reads) = Workers::start("reader", broker, access)?;
         let couriers = Couriers::start(broker.metrics())?;
         let count = reactor_count(options);
-        let mut polls = Vec::new();
-        for number in 0..count {
-            let poll = Poll::new()?;
-            let waker = Waker::new(poll.registry(), WAKER)?;
-            polls.push((poll, Inbox::new(number, waker)));
-        }
+        let polls = polls(count)?;
         let inboxes: Vec<_> = polls.iter().map(|(_, inbox)| Arc::clone(inbox)).collect();
         let memory = u64::from(security.receive_memory_mb) * limits::MIB;
         let budget = Budget::new(memory, Arc::clone(broker.metrics()));
@@ -251,6 +246,16 @@ impl DataPlane {
         }
         StopReport { broken_off }
     }
+}
+
+/// What each reactor waits on, and how it is told something.
+fn polls(count: usize) -> io::Result<Vec<(Poll, Arc<Inbox>)>> {
+    let poll = |number| {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), WAKER)?;
+        Ok((poll, Inbox::new(number, waker)))
+    };
+    (0..count).map(poll).collect()
 }
 
 fn reactor_count(options: &Options) -> usize {
