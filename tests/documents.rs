@@ -42,8 +42,11 @@ struct Setting {
 /// Keys stand behind a `#` of their own, their texts in the comment before them.
 fn settings(file: &str) -> Vec<Setting> {
     let mut found = Vec::new();
-    let (mut section, mut text) = (String::new(), String::new());
+    let (mut section, mut text, mut in_table) = (String::new(), String::new(), false);
     for line in file.lines() {
+        // Examples of keys that have no default are indented, and so are tables of examples.
+        in_table = !line.is_empty() && (in_table || line.starts_with("#   [["));
+        let example = line.strip_prefix("#   ").filter(|_| !in_table);
         let key = line.strip_prefix('#').and_then(|rest| rest.split_once(" = "));
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             name.clone_into(&mut section);
@@ -54,6 +57,13 @@ fn settings(file: &str) -> Vec<Setting> {
                 key: key.to_owned(),
                 default: default.to_owned(),
                 text: std::mem::take(&mut text),
+            });
+        } else if let Some((key, value)) = example.and_then(|rest| rest.split_once(" = ")) {
+            found.push(Setting {
+                section: section.clone(),
+                key: key.to_owned(),
+                default: "(none)".to_owned(),
+                text: format!("{} `{value}`", std::mem::take(&mut text)),
             });
         } else if let Some(comment) = line.strip_prefix('#') {
             if !text.is_empty() {
@@ -102,11 +112,12 @@ fn the_table_of_settings_is_that_of_the_file() {
 
 #[test]
 fn settings_are_read_from_comments() {
-    let file = "# Not a key = no.\n\n[a]\n\n# What it is,\n# and its unit.\n#x = 1\n\n# More | less.\n#y = \"z\"\n[b]\n#q = []\n";
+    let file = "# Not a key = no.\n\n[a]\n\n# What it is,\n# and its unit.\n#x = 1\n\n# More | less.\n#y = \"z\"\n[b]\n#q = []\n\n# An example.\n#   f = 1\n\n# A table.\n#\n#   [[b.t]]\n#   no = 2\n";
     let found = settings(file);
     let keys: Vec<_> =
         found.iter().map(|s| format!("{}.{}={}", s.section, s.key, s.default)).collect();
-    assert_eq!(keys, ["a.x=1", "a.y=\"z\"", "b.q=[]"]);
+    assert_eq!(keys, ["a.x=1", "a.y=\"z\"", "b.q=[]", "b.f=(none)"]);
+    assert_eq!(found[3].text, "An example. `1`");
     assert_eq!(found[0].text, "What it is, and its unit.");
     assert!(configuration_page(file).contains("| `y` | `\"z\"` | More \\| less. |"));
 }
