@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-use crate::client::{CommitError, ConnectError};
+use crate::client::{CommitError, ConnectError, Status};
 
 /// Exit code of a command that failed while running.
 const EXIT_RUNTIME: u8 = 1;
@@ -62,6 +62,23 @@ impl Failure {
                 Self::Runtime(format!(
                     "cannot connect to {addr}: connection refused; is the broker running? Start one with \
                      `hermitmq serve`"
+                ))
+            }
+            ConnectError::Io { source, .. } if source.kind() == ErrorKind::UnexpectedEof => {
+                Self::Runtime(format!(
+                    "{}; is it the address for clients (9092), and not that of the admin listener?",
+                    causes(error)
+                ))
+            }
+            ConnectError::Refused(refused)
+                if matches!(
+                    refused.status(),
+                    Some(Status::Unauthenticated | Status::Unauthorized)
+                ) =>
+            {
+                Self::Runtime(format!(
+                    "{}; a token is shown with --token-file, or in HERMITMQ_TOKEN",
+                    causes(error)
                 ))
             }
             other => Self::Runtime(causes(other)),
