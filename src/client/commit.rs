@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tracing::Instrument as _;
 
 use super::connect::{self, ConnectError, ConnectOptions, Hello, Place, Protocol, Refused};
 use super::stream::Stream;
@@ -105,12 +106,15 @@ impl Committer {
     /// Dropped while it waits, the commit may have been done or not.
     pub async fn commit(&mut self, offset: Offset) -> Result<(), CommitError> {
         let after = self.options.timeout;
+        let Place { topic, partition, .. } = &self.place;
+        let span = tracing::debug_span!("commit", group = %self.group, %topic, partition, offset);
         let committing = async {
             match self.options.protocol {
                 Protocol::V1_0 => self.commit_1_0(offset).await,
                 Protocol::V1_1 => self.commit_1_1(offset).await,
             }
         };
+        let committing = committing.instrument(span);
         tokio::time::timeout(after, committing).await.unwrap_or(Err(CommitError::Timeout { after }))
     }
 

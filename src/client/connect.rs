@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tracing::{Instrument as _, Span};
 
 use super::stream::Stream;
 #[cfg(feature = "tls")]
@@ -219,6 +220,29 @@ impl Hello {
         Ok(Self::V1_0(Request::Consume { group, topic, partition }))
     }
 
+    /// The span of an attempt to connect.
+    fn span(&self, addr: &str) -> Span {
+        let (role, topic, partition) = match self {
+            Self::V1_0(request) => {
+                let role = match request {
+                    Request::Produce { .. } => "produce",
+                    Request::Consume { .. } => "consume",
+                    Request::Commit { .. } => "commit",
+                };
+                (role, request.topic(), request.partition())
+            }
+            Self::V1_1(handshake) => {
+                let role = match handshake.role {
+                    Role::Produce { .. } => "produce",
+                    Role::Consume { .. } => "consume",
+                    Role::Commit { .. } => "commit",
+                };
+                (role, &handshake.topic, handshake.partition)
+            }
+        };
+        tracing::debug_span!("connect", addr, role, %topic, partition)
+    }
+
     /// For a connection of role commit, which 1.0 does not have.
     pub(super) fn commit(place: &Place, group: GroupName, options: &ConnectOptions) -> Self {
         Self::of_1_1(place, Role::Commit { group }, options)
@@ -252,6 +276,7 @@ pub(super) async fn open(
             }
         }
     };
+    let connecting = connecting.instrument(hello.span(addr));
     match tokio::time::timeout(options.timeout, connecting).await {
         Ok(opened) => opened,
         Err(_) => Err(ConnectError::Timeout { addr: addr.to_owned(), after: options.timeout }),

@@ -17,6 +17,9 @@
 //! reason, and there are no start positions. Every error is typed by what was asked for, and says what can be done about
 //! it.
 //!
+//! Spans of [`tracing`] at `debug`: `connect` for each attempt, `producer` for the background task of one, `commit` for each
+//! commit. None for records. [`ClientInfo::traceparent`] has the broker's span of a connection join a trace.
+//!
 //! # Sending
 //!
 //! ```no_run

@@ -18,6 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tokio::runtime::Runtime;
+use tracing::Instrument as _;
 
 pub use delivery::Delivery;
 pub use error::{DeliveryError, SendError};
@@ -68,7 +69,12 @@ impl Producer {
             options.max_in_flight_frames.saturating_mul(options.packing.max_records() as usize);
         let window = Arc::new(Window::new(options.max_in_flight_bytes, max_records));
         let max_payload_bytes = options.max_payload_bytes;
-        tokio::spawn(Driver::new(Arc::clone(&window), place, hello, options).run(stream));
+        // It outlives whatever has made it.
+        let (topic, partition) = (&place.topic, place.partition);
+        let span =
+            tracing::debug_span!(parent: None, "producer", addr = place.addr, %topic, partition);
+        let driver = Driver::new(Arc::clone(&window), place, hello, options);
+        tokio::spawn(driver.run(stream).instrument(span));
         Ok(Self { window, max_payload_bytes })
     }
 
