@@ -61,7 +61,7 @@ fn a_volume_of_another_user() {
     let uid = NOBODY.to_string();
 
     let line = refused(as_nobody(&binary, &data));
-    assert_names(&line, &[path, &uid, &format!("chown {uid}"), "Permission denied"]);
+    assert_names(&line, &[path, &uid, &format!("chown -R {uid}"), "Permission denied"]);
     assert_eq!(listing(&data), Vec::<String>::new());
     let line = refused(as_nobody(&binary, &data.join("below")));
     assert_names(&line, &[path, &uid, "Permission denied"]);

@@ -47,7 +47,7 @@ pub enum DataDirError {
 /// What makes a directory usable, where that is known.
 fn remedy(error: &io::Error, uid: u32, path: &Path) -> String {
     match error.kind() {
-        io::ErrorKind::PermissionDenied => format!(" (try: chown {uid} {})", path.display()),
+        io::ErrorKind::PermissionDenied => format!(" (try: chown -R {uid} {})", path.display()),
         io::ErrorKind::ReadOnlyFilesystem => " (mount it for writing)".to_owned(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             " (make room there)".to_owned()
