@@ -66,7 +66,8 @@ impl Failure {
             }
             ConnectError::Io { source, .. } if source.kind() == ErrorKind::UnexpectedEof => {
                 Self::Runtime(format!(
-                    "{}; is it the address for clients (9092), and not that of the admin listener?",
+                    "{}; is it the address for clients (9092) and not that of the admin listener, and with TLS or \
+                     without as the broker has it?",
                     causes(error)
                 ))
             }
