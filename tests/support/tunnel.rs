@@ -84,7 +84,14 @@ pub fn connection(
     broker: SocketAddr,
     config: ClientConfig,
 ) -> rustls::StreamOwned<rustls::ClientConnection, std::net::TcpStream> {
-    let socket = std::net::TcpStream::connect(broker).unwrap();
+    connection_over(std::net::TcpStream::connect(broker).unwrap(), config)
+}
+
+/// The same over a socket that is connected.
+pub fn connection_over(
+    socket: std::net::TcpStream,
+    config: ClientConfig,
+) -> rustls::StreamOwned<rustls::ClientConnection, std::net::TcpStream> {
     socket.set_read_timeout(Some(super::HANG)).unwrap();
     socket.set_write_timeout(Some(super::HANG)).unwrap();
     let session = rustls::ClientConnection::new(Arc::new(config), localhost()).unwrap();

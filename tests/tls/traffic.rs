@@ -1,5 +1,7 @@
 //! Records in and out, as without TLS.
 
+use std::io::{Read as _, Write as _};
+
 use hermitmq::client::blocking::{Consumer, Producer};
 use hermitmq::client::{
     Committer, ConnectOptions, ConsumerOptions, Durability, ProducerOptions, Protocol, Record,
@@ -7,12 +9,14 @@ use hermitmq::client::{
 };
 use hermitmq::model::{GroupName, TopicName};
 use hermitmq::protocol::ACK_LEN;
+use rustls::ALL_VERSIONS;
+use socket2::{Domain, Socket, Type};
 
 use super::Setup;
-use super::support::tunnel::{Tunnel, config};
+use super::support::tunnel::{Tunnel, config, connection_over};
 use super::support::{
     Commits, Journal, Load, Loss, Place, Plan, Random, RawClient, assert_group_resumes, commit,
-    drain, frame, scratch_in_memory,
+    drain, frame, handshake, scratch_in_memory,
 };
 
 /// From a byte to 20 MB, around the sizes of TLS records and of the broker's buffers.
@@ -168,6 +172,40 @@ fn an_answer_after_a_flush_comes_without_anything_else_being_sent() {
     let producer = Producer::connect(broker.addr().to_string(), topic, 0, options).unwrap();
     for i in 0..20 {
         assert_eq!(producer.send(Record::new("one")).unwrap().wait().unwrap(), i);
+    }
+}
+
+#[test]
+fn a_consumer_that_sends_no_more_gets_everything_before_the_end() {
+    let setup = Setup::new();
+    let broker = setup.run("required");
+    let tunnel = Tunnel::to(broker.addr(), &setup.ca, None);
+    // Whether a socket takes the last piece as a whole is chance: so many lengths, all of them more than it holds.
+    for round in 0..25usize {
+        let topic = format!("t{round}");
+        let sent = frame(1, b"k", &payload(11_000_000 + round * 7_919, round));
+        RawClient::produce(tunnel.addr(), &topic, 0).append(&sent);
+        // A socket that takes little at once. Without the tunnel, which would take what comes into memory of its own.
+        let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+        socket.set_recv_buffer_size(32_768).unwrap();
+        socket.connect(&broker.addr().into()).unwrap();
+        let config = config(&setup.ca, None, ALL_VERSIONS);
+        let mut consumer = connection_over(socket.into(), config);
+        consumer.write_all(&handshake(2, &["g", &topic], 0)).unwrap();
+        consumer.flush().unwrap();
+        consumer.conn.send_close_notify();
+        consumer.conn.complete_io(&mut consumer.sock).unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let mut received = Vec::new();
+        let mut piece = vec![0; 50_000];
+        loop {
+            let read = consumer.read(&mut piece).unwrap();
+            if read == 0 {
+                break;
+            }
+            received.extend_from_slice(&piece[..read]);
+        }
+        assert_eq!(received.len(), sent.len(), "round {round}");
     }
 }
 

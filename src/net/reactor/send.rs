@@ -59,7 +59,18 @@ impl Session {
             return verdict;
         }
         loop {
-            match self.send(cx) {
+            let sent = self.send(cx);
+            let ends = match &sent {
+                Sent::Damaged | Sent::Deleted => true,
+                Sent::Tail => self.ended,
+                _ => false,
+            };
+            if ends && self.stream.wants_write() {
+                // Encrypted, and more than the socket took: closing would take it away.
+                self.writable = false;
+                return self.rest();
+            }
+            match sent {
                 Sent::Blocked => {
                     self.wait_for_quota(cx);
                     return self.rest();
