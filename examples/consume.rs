@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Ends with Ctrl-C, or with a third argument after so many records.
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use std::error::Error;
 use std::pin::pin;

@@ -3,7 +3,7 @@
 //! ```sh
 //! printf 'alice=a cup\nbob=a spoon\n' | cargo run --example produce -- orders
 //! ```
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use std::error::Error;
 

@@ -3,7 +3,7 @@
 //! ```sh
 //! cargo run --example topics -- prices
 //! ```
-#![allow(clippy::print_stdout, clippy::print_stderr)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for a terminal")]
 
 use std::error::Error;
 

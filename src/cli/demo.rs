@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::args::{DemoArgs, ServeArgs};
+use super::args::DemoArgs;
 use super::bench::Scratch;
 use super::failure::{Failure, causes};
 use super::runtime::{self, Interrupt};
@@ -15,9 +15,7 @@ use super::serve;
 use super::top::{self, View, Watch};
 use crate::client::admin::AdminClient;
 use crate::client::{GroupConsumer, GroupConsumerOptions, ProducerOptions, Record, TopicProducer};
-use crate::config::{Config, Sources};
 use crate::model::{GroupName, TopicName};
-use crate::server::Server;
 
 /// Where the records are.
 const TOPIC: &str = "demo";
@@ -48,7 +46,8 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
         Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
     // Dropped last: the broker writes to it until it has stopped.
     let scratch = Scratch::new(args.dir.as_deref())?;
-    let server = start(&scratch)?;
+    let set = KEPT.map(ToOwned::to_owned).to_vec();
+    let server = serve::in_process(scratch.path().join("data"), set, "127.0.0.1:0")?;
     let addr = server.addr().to_string();
     let admin = server.admin_addr().map(|admin| admin.to_string()).unwrap_or_default();
     let (ends, end) = watch::channel(false);
@@ -71,19 +70,6 @@ pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
     let worked = load.join().unwrap_or_else(|_| Err(Failure::Runtime("the load broke".to_owned())));
     let stopped = server.stop().map_err(|error| Failure::Runtime(causes(&error)));
     shown.and(worked).and(stopped)
-}
-
-/// A broker in this process, on free ports.
-fn start(scratch: &Scratch) -> Result<Server, Failure> {
-    let set = KEPT.map(ToOwned::to_owned).to_vec();
-    let port = Some("0".to_owned());
-    let flags = serve::flags(&ServeArgs { port, set, ..ServeArgs::default() })?;
-    let loaded = Config::load(&Sources { flags, ..Sources::default() })
-        .map_err(|error| Failure::Usage(error.to_string()))?;
-    let mut config = loaded.config;
-    config.storage.data_dir = scratch.path().join("data");
-    "127.0.0.1:0".clone_into(&mut config.admin.listen);
-    Server::start(&config).map_err(|error| Failure::Runtime(causes(&error)))
 }
 
 /// The producer and the groups, on a thread of their own: they are not what is shown.

@@ -1,9 +1,10 @@
 //! `hermitmq serve`: the configuration, then the broker.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use crate::config::{Config, Flag, Loaded, Sources};
-use crate::server;
+use crate::server::{self, Server};
 
 use super::args::ServeArgs;
 use super::failure::{Failure, causes};
@@ -20,6 +21,23 @@ pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
 pub(super) fn load(args: &ServeArgs) -> Result<Loaded, Failure> {
     let sources = Sources::of_process(args.config.clone(), flags(args)?);
     Config::load(&sources).map_err(|error| Failure::Usage(error.to_string()))
+}
+
+/// A broker in this process, on a free port, with its data in a directory, these settings (`KEY=VALUE`) and an admin listener at
+/// this address, if it is not empty. Files and the environment have no say: they are for the machine's own broker.
+pub(super) fn in_process(
+    data_dir: PathBuf,
+    set: Vec<String>,
+    admin: &str,
+) -> Result<Server, Failure> {
+    let port = Some("0".to_owned());
+    let flags = flags(&ServeArgs { port, set, ..ServeArgs::default() })?;
+    let loaded = Config::load(&Sources { flags, ..Sources::default() })
+        .map_err(|error| Failure::Usage(error.to_string()))?;
+    let mut config = loaded.config;
+    config.storage.data_dir = data_dir;
+    admin.clone_into(&mut config.admin.listen);
+    Server::start(&config).map_err(|error| Failure::Runtime(causes(&error)))
 }
 
 /// The flags as layers of the configuration: a flag of its own wins over `--set`, a later `--set` over an earlier one.

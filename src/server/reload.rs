@@ -16,72 +16,49 @@ type Take = fn(&mut Config, &Config);
 /// The section of identities and rules: what is in it changes as a whole.
 const ACCESS: &str = "access";
 
+/// A setting by its key, or a section that changes as a whole.
+macro_rules! live {
+    ($section:ident $(.$key:ident)?) => {
+        (concat!(stringify!($section) $(, ".", stringify!($key))?), |to, from| {
+            to.$section$(.$key)?.clone_from(&from.$section$(.$key)?);
+        })
+    };
+}
+
 /// The settings that change while the broker runs.
 const LIVE: &[(&str, Take)] = &[
-    (ACCESS, |to, from| to.access.clone_from(&from.access)),
-    ("offsets.max_groups", |to, from| to.offsets.max_groups = from.offsets.max_groups),
-    ("offsets.retention_hours", |to, from| {
-        to.offsets.retention_hours = from.offsets.retention_hours;
-    }),
-    ("security.idle_timeout_sec", |to, from| {
-        to.security.idle_timeout_sec = from.security.idle_timeout_sec;
-    }),
-    ("security.keepalive_sec", |to, from| {
-        to.security.keepalive_sec = from.security.keepalive_sec;
-    }),
-    ("security.max_connections", |to, from| {
-        to.security.max_connections = from.security.max_connections;
-    }),
-    ("security.max_connections_per_address", |to, from| {
-        to.security.max_connections_per_address = from.security.max_connections_per_address;
-    }),
-    ("security.max_key_kb", |to, from| {
-        to.security.max_key_kb = from.security.max_key_kb;
-    }),
-    ("security.max_payload_mb", |to, from| {
-        to.security.max_payload_mb = from.security.max_payload_mb;
-    }),
-    ("security.max_record_count", |to, from| {
-        to.security.max_record_count = from.security.max_record_count;
-    }),
-    ("security.quota", |to, from| to.security.quota.clone_from(&from.security.quota)),
-    ("security.user_timeout_sec", |to, from| {
-        to.security.user_timeout_sec = from.security.user_timeout_sec;
-    }),
-    ("security.write_timeout_sec", |to, from| {
-        to.security.write_timeout_sec = from.security.write_timeout_sec;
-    }),
-    ("server.drain_delay_ms", |to, from| to.server.drain_delay_ms = from.server.drain_delay_ms),
-    ("server.handshake_timeout_sec", |to, from| {
-        to.server.handshake_timeout_sec = from.server.handshake_timeout_sec;
-    }),
-    ("server.shutdown_timeout_sec", |to, from| {
-        to.server.shutdown_timeout_sec = from.server.shutdown_timeout_sec;
-    }),
-    ("storage.durability", |to, from| to.storage.durability = from.storage.durability),
-    ("storage.max_segment_mb", |to, from| {
-        to.storage.max_segment_mb = from.storage.max_segment_mb;
-    }),
-    ("storage.max_total_mb", |to, from| to.storage.max_total_mb = from.storage.max_total_mb),
-    ("storage.min_free_mb", |to, from| to.storage.min_free_mb = from.storage.min_free_mb),
-    ("storage.retention_hours", |to, from| {
-        to.storage.retention_hours = from.storage.retention_hours;
-    }),
-    ("storage.retention_mb", |to, from| to.storage.retention_mb = from.storage.retention_mb),
-    ("telemetry.log_level", |to, from| {
-        to.telemetry.log_level.clone_from(&from.telemetry.log_level);
-    }),
-    ("tls.cert_file", |to, from| to.tls.cert_file.clone_from(&from.tls.cert_file)),
-    ("tls.client_auth", |to, from| to.tls.client_auth = from.tls.client_auth),
-    ("tls.client_ca_file", |to, from| to.tls.client_ca_file.clone_from(&from.tls.client_ca_file)),
-    ("tls.key_file", |to, from| to.tls.key_file.clone_from(&from.tls.key_file)),
-    ("topic", |to, from| to.topic.clone_from(&from.topic)),
-    ("topics.auto_create", |to, from| to.topics.auto_create = from.topics.auto_create),
-    ("topics.default_partitions", |to, from| {
-        to.topics.default_partitions = from.topics.default_partitions;
-    }),
-    ("topics.max_partitions", |to, from| to.topics.max_partitions = from.topics.max_partitions),
-    ("topics.max_topics", |to, from| to.topics.max_topics = from.topics.max_topics),
+    live!(access),
+    live!(offsets.max_groups),
+    live!(offsets.retention_hours),
+    live!(security.idle_timeout_sec),
+    live!(security.keepalive_sec),
+    live!(security.max_connections),
+    live!(security.max_connections_per_address),
+    live!(security.max_key_kb),
+    live!(security.max_payload_mb),
+    live!(security.max_record_count),
+    live!(security.quota),
+    live!(security.user_timeout_sec),
+    live!(security.write_timeout_sec),
+    live!(server.drain_delay_ms),
+    live!(server.handshake_timeout_sec),
+    live!(server.shutdown_timeout_sec),
+    live!(storage.durability),
+    live!(storage.max_segment_mb),
+    live!(storage.max_total_mb),
+    live!(storage.min_free_mb),
+    live!(storage.retention_hours),
+    live!(storage.retention_mb),
+    live!(telemetry.log_level),
+    live!(tls.cert_file),
+    live!(tls.client_auth),
+    live!(tls.client_ca_file),
+    live!(tls.key_file),
+    live!(topic),
+    live!(topics.auto_create),
+    live!(topics.default_partitions),
+    live!(topics.max_partitions),
+    live!(topics.max_topics),
 ];
 
 /// What two configurations differ in.

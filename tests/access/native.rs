@@ -8,16 +8,8 @@ use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Handshake, Role, St
 use hermitmq::record::wire;
 
 use super::Guarded;
-use super::support::v1_1::{self, Got, control, group, next, open, refused};
+use super::support::v1_1::{self, Got, control, group, handshake_with, next, open, refused};
 use super::support::{COMMIT, CONSUME, PRODUCE, RawClient, frame, handshake};
-
-fn with_token(topic: &str, role: Role, token: Option<&str>) -> Vec<u8> {
-    let mut handshake = Handshake::new(TopicName::parse(topic).unwrap(), 0, role);
-    handshake.token = token.map(|token| Token::new(token).unwrap());
-    let mut bytes = Vec::new();
-    handshake.write(&mut bytes).unwrap();
-    bytes
-}
 
 fn produce() -> Role {
     Role::Produce { durability: Durability::Topic }
@@ -60,7 +52,7 @@ fn each_principal_may_do_what_its_rules_say_in_1_1() {
             let token = (*principal != "anonymous").then(|| guarded.token(principal));
             // Twice: a token is hashed once, and known from then on.
             for _ in 0..2 {
-                let answer = reply(addr, &with_token(topic, role.clone(), token));
+                let answer = reply(addr, &handshake_with(topic, role.clone(), token));
                 if allowed.contains(principal) {
                     assert!(answer.is_ok(), "{principal} {verb} {topic}: {answer:?}");
                 } else {
@@ -92,13 +84,13 @@ fn a_token_that_is_wrong_is_never_anonymous() {
     // Before and after the right one is known, and with the name of an entry that is not there.
     for turn in 0..2 {
         for wrong in [&*other, "hmq_0123456789ab_AAAA", "alice", ""] {
-            let answer = refused(addr, &with_token("inbox", produce(), Some(wrong)));
+            let answer = refused(addr, &handshake_with("inbox", produce(), Some(wrong)));
             assert_eq!(answer.code, Status::Unauthenticated.code(), "{turn} {wrong}: {answer:?}");
             assert_eq!(answer.message, "the token is not valid", "nothing else is said");
         }
-        open(addr, &with_token("orders", produce(), Some(right)));
+        open(addr, &handshake_with("orders", produce(), Some(right)));
     }
-    open(addr, &with_token("inbox", produce(), None));
+    open(addr, &handshake_with("inbox", produce(), None));
     assert_eq!(guarded.metric("hermitmq_access_refused_total{reason=\"unauthenticated\"}"), 8);
     let line = guarded.audit(|line| line.get("kind") == "unauthenticated");
     assert_eq!((line.level(), line.get("peer")), ("WARN".to_owned(), "127.0.0.1".to_owned()));
@@ -108,11 +100,12 @@ fn a_token_that_is_wrong_is_never_anonymous() {
 fn whether_a_topic_exists_is_not_told() {
     let guarded = Guarded::start();
     let addr = guarded.broker.addr();
-    open(addr, &with_token("orders", produce(), Some(guarded.token("alice"))));
+    open(addr, &handshake_with("orders", produce(), Some(guarded.token("alice"))));
     for (there, missing) in
         [(produce(), produce()), (consume(None), consume(None)), (commit("x"), commit("x"))]
     {
-        let ask = |topic, role| reply(addr, &with_token(topic, role, Some(guarded.token("team"))));
+        let ask =
+            |topic, role| reply(addr, &handshake_with(topic, role, Some(guarded.token("team"))));
         let (there, missing) = (ask("orders", there), ask("absent", missing));
         assert_eq!(there.code, missing.code);
         assert_eq!(there.message.replace("orders", "absent"), missing.message);
@@ -123,7 +116,7 @@ fn whether_a_topic_exists_is_not_told() {
     let mut bytes = Vec::new();
     handshake.write(&mut bytes).unwrap();
     assert_eq!(reply(addr, &bytes).code, Status::Unauthorized.code());
-    let own = with_token("__consumer_offsets", consume(None), Some(guarded.token("bob")));
+    let own = handshake_with("__consumer_offsets", consume(None), Some(guarded.token("bob")));
     assert_eq!(reply(addr, &own).code, Status::Unauthorized.code());
     let topics = guarded.ask("ops", "GET", "/api/v1/topics", "").json();
     let names: Vec<_> = topics["topics"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
@@ -183,10 +176,10 @@ fn a_consumer_without_the_right_to_commit_is_told_when_it_does() {
     let guarded = Guarded::start();
     let addr = guarded.broker.addr();
     let (mut producer, _) =
-        open(addr, &with_token("orders", produce(), Some(guarded.token("alice"))));
+        open(addr, &handshake_with("orders", produce(), Some(guarded.token("alice"))));
     producer.append(&frame(1, b"", b"x"));
     let token = Some(guarded.token("carol"));
-    let (mut consumer, _) = open(addr, &with_token("orders", consume(Some("carol")), token));
+    let (mut consumer, _) = open(addr, &handshake_with("orders", consume(Some("carol")), token));
     assert!(matches!(next(&mut consumer), Got::Frame(_)));
     // The beginning of a commit is none.
     consumer.send(&[0; 7]);
@@ -206,7 +199,7 @@ fn a_consumer_without_the_right_to_commit_is_told_when_it_does() {
     }
     // Who may commit does.
     let token = Some(guarded.token("bob"));
-    let (mut consumer, _) = open(addr, &with_token("orders", consume(Some("bob-1")), token));
+    let (mut consumer, _) = open(addr, &handshake_with("orders", consume(Some("bob-1")), token));
     consumer.send(&wire::u64_bytes(1));
     let committed = || {
         let group = guarded.ask("ops", "GET", "/api/v1/groups/bob-1", "");

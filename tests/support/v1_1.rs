@@ -4,15 +4,22 @@ use std::net::SocketAddr;
 
 use hermitmq::model::{GroupName, TopicName};
 use hermitmq::protocol::v1_1::{
-    Answer, AnswerTo, ControlFrame, Durability, Handshake, Incoming, Parsed, Role, Start,
+    Answer, AnswerTo, ControlFrame, Durability, Handshake, Incoming, Parsed, Role, Start, Token,
 };
 use hermitmq::record::{FrameLimits, HEADER_LEN, Header};
 
 use super::{Frame, RawClient};
 
 pub fn handshake(topic: &str, role: Role) -> Vec<u8> {
+    handshake_with(topic, role, None)
+}
+
+/// As [`handshake`], of somebody with a token.
+pub fn handshake_with(topic: &str, role: Role, token: Option<&str>) -> Vec<u8> {
+    let mut handshake = Handshake::new(TopicName::parse(topic).unwrap(), 0, role);
+    handshake.token = token.map(|token| Token::new(token).unwrap());
     let mut bytes = Vec::new();
-    Handshake::new(TopicName::parse(topic).unwrap(), 0, role).write(&mut bytes).unwrap();
+    handshake.write(&mut bytes).unwrap();
     bytes
 }
 

@@ -5,16 +5,13 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 
 use hermitmq::access::{NewToken, generate};
-use hermitmq::model::TopicName;
 use hermitmq::protocol::Status;
-use hermitmq::protocol::v1_1::{
-    Answer, AnswerTo, Durability, Handshake, Role, Start as From, Token,
-};
+use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Role, Start as From};
 use rustix::process::Signal;
 
 use super::support::http::{self, try_request};
 use super::support::tunnel::{Tunnel, config, connection};
-use super::support::v1_1::{answer, connect, group, open};
+use super::support::v1_1::{answer, connect, group, handshake_with, open};
 use super::support::{
     Broker, CONSUME, PRODUCE, Random, RawClient, drain, frame, handshake, hermitmq, run_to_end,
     wait_for,
@@ -122,14 +119,6 @@ fn text(tokens: &BTreeMap<&str, NewToken>, rules: &str, more: &str) -> String {
     format!("access.tokens = '{}'\n{rules}\n{more}", lines.join(";"))
 }
 
-fn hello(topic: &str, role: Role, token: Option<&str>) -> Vec<u8> {
-    let mut handshake = Handshake::new(TopicName::parse(topic).unwrap(), 0, role);
-    handshake.token = token.map(|token| Token::new(token).unwrap());
-    let mut bytes = Vec::new();
-    handshake.write(&mut bytes).unwrap();
-    bytes
-}
-
 fn produce() -> Role {
     Role::Produce { durability: Durability::Topic }
 }
@@ -155,7 +144,7 @@ fn the_name_in_a_certificate_is_who_comes_in_both_versions_of_the_protocol() {
             ("orders", consume("bob-1"), &["bob"]),
             ("orders", consume("other"), &[]),
         ] {
-            let said = reply(tunnel, &hello(topic, role.clone(), None));
+            let said = reply(tunnel, &handshake_with(topic, role.clone(), None));
             assert_eq!(said.is_ok(), may(allowed), "{name} {topic} {role:?}: {said:?}");
             if !said.is_ok() {
                 let who = match *name {
@@ -185,7 +174,7 @@ fn the_name_in_a_certificate_is_who_comes_in_both_versions_of_the_protocol() {
         }
     }
     let bob = tunnels.iter().find(|(name, _)| *name == "bob").map(|(_, tunnel)| tunnel).unwrap();
-    let _stays = open(bob.addr(), &hello("orders", consume("bob-3"), None));
+    let _stays = open(bob.addr(), &handshake_with("orders", consume("bob-3"), None));
     let listed = guarded.ask("ops", "", "/api/v1/connections").json();
     let found = listed["connections"].as_array().unwrap().iter().find(|it| it["group"] == "bob-3");
     let found = found.unwrap_or_else(|| panic!("{listed}"));
@@ -196,7 +185,8 @@ fn the_name_in_a_certificate_is_who_comes_in_both_versions_of_the_protocol() {
 fn a_token_goes_before_a_certificate_at_both_listeners() {
     let guarded = Guarded::start("");
     let (alice, nobody) = (guarded.tunnel("alice"), guarded.tunnel(""));
-    let ask = |tunnel, role, token: &str| reply(tunnel, &hello("orders", role, Some(token)));
+    let ask =
+        |tunnel, role, token: &str| reply(tunnel, &handshake_with("orders", role, Some(token)));
     for _ in 0..2 {
         // Alice's certificate, and the token of somebody who may something else.
         let said = ask(&alice, produce(), guarded.token("bob"));
@@ -226,10 +216,10 @@ fn a_token_goes_before_a_certificate_at_both_listeners() {
 fn a_rule_that_is_taken_away_ends_who_came_by_certificate() {
     let guarded = Guarded::start("");
     let [alice, bob, ci] = ["alice", "bob", "ci.test"].map(|name| guarded.tunnel(name));
-    let (mut new, _) = open(alice.addr(), &hello("orders", produce(), None));
+    let (mut new, _) = open(alice.addr(), &handshake_with("orders", produce(), None));
     let mut old = RawClient::produce(alice.addr(), "orders", 0);
     assert_eq!((new.append(&frame(1, b"", b"a")), old.append(&frame(1, b"", b"b"))), (0, 1));
-    let (mut other, _) = open(ci.addr(), &hello("orders", produce(), None));
+    let (mut other, _) = open(ci.addr(), &handshake_with("orders", produce(), None));
     let mut consumer = RawClient::consume(bob.addr(), "bob-1", "orders", 0);
     assert_eq!(consumer.read_frames(2).len(), 2);
     guarded.reload(&RULES.replace("[\"alice\", \"ci\"]", "[\"ci\"]"));
@@ -245,14 +235,14 @@ fn a_rule_that_is_taken_away_ends_who_came_by_certificate() {
     let said = answer(&mut other, AnswerTo::Frame);
     assert_eq!(said.code, Status::Unauthenticated.code(), "{said:?}");
     assert_eq!(other.read_to_end(), b"");
-    assert!(reply(&alice, &hello("orders", produce(), None)).is_ok());
-    assert!(!reply(&ci, &hello("orders", produce(), None)).is_ok());
+    assert!(reply(&alice, &handshake_with("orders", produce(), None)).is_ok());
+    assert!(!reply(&ci, &handshake_with("orders", produce(), None)).is_ok());
 }
 
 /// Whether somebody was held back while a mebibyte was sent.
 fn waits(guarded: &Guarded, through: &Tunnel, token: Option<&str>) -> bool {
     let before = guarded.metric("hermitmq_quota_waits_total");
-    let (mut client, _) = open(through.addr(), &hello("orders", produce(), token));
+    let (mut client, _) = open(through.addr(), &handshake_with("orders", produce(), token));
     let mut sender = client.split();
     let all = frame(1, b"", &vec![7; 64 * 1024 - 29]).repeat(16);
     let sending = std::thread::spawn(move || sender.send(&all));
@@ -282,9 +272,9 @@ fn limits_hold_for_connections_with_tls() {
         "[security]\nmax_connections_per_address = 2\n[server]\nhandshake_timeout_sec = 1\n",
     );
     let alice = guarded.tunnel("alice");
-    let begin = || open(alice.addr(), &hello("orders", produce(), None)).0;
+    let begin = || open(alice.addr(), &handshake_with("orders", produce(), None)).0;
     let (first, mut second) = (begin(), begin());
-    let said = reply(&alice, &hello("orders", produce(), None));
+    let said = reply(&alice, &handshake_with("orders", produce(), None));
     assert_eq!(said.code, Status::LimitReached.code(), "{said:?}");
     let mut old = RawClient::produce(alice.addr(), "orders", 0);
     old.try_send(&frame(1, b"", b"x"));
@@ -294,7 +284,7 @@ fn limits_hold_for_connections_with_tls() {
     wait_for("both to be counted", || (guarded.metric(limited) >= 2.0).then_some(()));
     drop(first);
     wait_for("room for another", || {
-        reply(&alice, &hello("orders", produce(), None)).is_ok().then_some(())
+        reply(&alice, &handshake_with("orders", produce(), None)).is_ok().then_some(())
     });
     // One deadline for the handshake of TLS and the one behind it, with a certificate, too.
     let identity = guarded.setup.ca.client("alice");
@@ -304,7 +294,7 @@ fn limits_hold_for_connections_with_tls() {
     let before = guarded.metric(name);
     wait_for("the deadline", || {
         let mut late = connection(guarded.broker.addr(), late.clone());
-        let sent = late.write_all(&hello("orders", produce(), None)[..5]);
+        let sent = late.write_all(&handshake_with("orders", produce(), None)[..5]);
         let _ = sent.and_then(|()| late.read_to_end(&mut Vec::new()));
         (guarded.metric(name) > before).then_some(())
     });
@@ -326,7 +316,7 @@ fn status_line(guarded: &Guarded, path: &str, token: &str) -> String {
 fn the_dashboard_is_open_and_what_it_shows_is_not() {
     let guarded = Guarded::start("");
     let nobody = guarded.tunnel("");
-    open(nobody.addr(), &hello("orders", produce(), Some(guarded.token("alice"))));
+    open(nobody.addr(), &handshake_with("orders", produce(), Some(guarded.token("alice"))));
     for path in ["/", "/dashboard/app.js", "/dashboard/style.css", "/livez"] {
         assert_eq!(status_line(&guarded, path, ""), "HTTP/1.1 200", "{path}");
     }

@@ -3,13 +3,12 @@
 use std::io::ErrorKind;
 use std::net::TcpStream;
 
-use crate::cli::args::{BROKER_DEFAULT, ServeArgs, broker_from_env, with_port};
+use crate::cli::args::{BROKER_DEFAULT, broker_from_env, with_port};
 use crate::cli::failure::{Failure, causes};
 use crate::cli::runtime;
 use crate::cli::serve;
 use crate::client::raw::{self, ACK_LEN};
 use crate::client::{Committer, ConnectOptions, Protocol};
-use crate::config::{Config, Sources};
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::server::Server;
 
@@ -64,15 +63,8 @@ impl Target {
         let scratch = Scratch::new(args.start.dir.as_deref())?;
         let mut set = vec![partitions_setting(args.partitions)];
         set.extend(args.start.settings());
-        let port = Some("0".to_owned());
-        let flags = serve::flags(&ServeArgs { port, set, ..ServeArgs::default() })?;
-        let loaded = Config::load(&Sources { flags, ..Sources::default() })
-            .map_err(|error| Failure::Usage(error.to_string()))?;
-        let mut config = loaded.config;
-        config.storage.data_dir = scratch.path().join("data");
-        // Nobody is to look after it, and its port may be taken.
-        config.admin.listen.clear();
-        let server = Server::start(&config).map_err(|error| Failure::Runtime(causes(&error)))?;
+        // Nobody is to look after it.
+        let server = serve::in_process(scratch.path().join("data"), set, "")?;
         let addr = server.addr().to_string();
         report::note(&format!(
             "no broker on {BROKER_DEFAULT}: one runs in this process, with its data in {}",
