@@ -32,9 +32,19 @@ impl Session {
     }
 
     /// Takes what a consumer has sent, commits for its group, and keeps one that is cut off. Of several that came at once
-    /// the newest one that can be stored counts.
-    pub(super) fn take_commits(&mut self, bytes: &[u8], broker: &Broker) {
+    /// the newest one that can be stored counts. One who may not commit is told so, and ends.
+    pub(super) fn take_commits(&mut self, bytes: &[u8], cx: &mut Context) -> Result<(), Verdict> {
         let all = commits(bytes);
+        if all.clone().next().is_some()
+            && let Some(verdict) = self.refuse_commit(cx)
+        {
+            return Err(verdict);
+        }
+        self.store_newest(all, bytes, &cx.broker);
+        Ok(())
+    }
+
+    fn store_newest(&mut self, all: Commits<'_>, bytes: &[u8], broker: &Broker) {
         self.pending.clear();
         self.pending.extend_from_slice(&bytes[all.consumed()..]);
         let Role::Consumer { partition, reading, .. } = &self.role else { return };

@@ -310,8 +310,8 @@ impl Reactor {
         session.wait_for_quota(&mut self.cx);
         let token = delegate::token(key);
         let interest = Interest::READABLE | Interest::WRITABLE;
-        let deadline = Instant::now() + self.cx.bounds.handshake;
         if session.connection.in_handshake() {
+            let deadline = Instant::now() + self.cx.bounds.handshake;
             session.deadline = Some(deadline);
             self.cx.deadlines.insert((deadline, key.0));
         }
@@ -413,13 +413,17 @@ impl Reactor {
             self.cx.metrics.closed.inc(reason);
             let (label, detail) = (reason.label(), &session.detail);
             // What peers do all day is for whoever looks for it; the rest is for the operator, within limits.
-            // Version 1.1 says how many partitions there are to whoever asks for one that is not there: clients do.
-            let asked = reason == CloseReason::UnknownPartition && session.connection.speaks_1_1();
-            let usual = matches!(reason, CloseReason::Truncated | CloseReason::HandshakeTimeout);
-            let usual = usual || asked;
-            // Told already, for those who audit it.
-            let told = matches!(reason, CloseReason::Unauthenticated | CloseReason::Unauthorized);
-            if usual || told || !self.warnings.allow() {
+            let quiet = match reason {
+                CloseReason::Truncated
+                | CloseReason::HandshakeTimeout
+                // Told already, for those who audit it.
+                | CloseReason::Unauthenticated
+                | CloseReason::Unauthorized => true,
+                // Clients ask for one that is not there: version 1.1 answers how many there are.
+                CloseReason::UnknownPartition => session.connection.speaks_1_1(),
+                _ => false,
+            };
+            if quiet || !self.warnings.allow() {
                 tracing::debug!(%peer, reason = label, detail, "connection closed by the broker");
             } else {
                 tracing::warn!(%peer, reason = label, detail, "connection closed by the broker");

@@ -54,6 +54,9 @@ impl Session {
 impl Reactor {
     /// Goes on with those whose debt is paid.
     pub(super) fn end_pauses(&mut self) {
+        if self.cx.pauses.is_empty() {
+            return;
+        }
         let now = Instant::now();
         while self.cx.pauses.first().is_some_and(|(at, _)| *at <= now) {
             let Some((_, key)) = self.cx.pauses.pop_first() else { return };

@@ -267,13 +267,9 @@ impl Session {
             matches!(&self.role, Role::Consumer { reading, .. } if reading.commit_key().is_some());
         if !commits {
             self.pending = Vec::new();
-        } else if self.pending.len() >= COMMIT_LEN
-            && let Some(verdict) = self.refuse_commit(cx)
-        {
-            return Err(verdict);
         } else if self.pending.len() >= COMMIT_LEN {
             let pending = std::mem::take(&mut self.pending);
-            self.take_commits(&pending, &cx.broker);
+            self.take_commits(&pending, cx)?;
         }
         for _ in 0..INPUTS_PER_TURN {
             if !self.readable {
@@ -288,12 +284,11 @@ impl Session {
                     self.readable = false;
                 }
                 Ok(Read { len, .. }) if commits => {
-                    if have + len >= COMMIT_LEN
-                        && let Some(verdict) = self.refuse_commit(cx)
-                    {
-                        return Err(verdict);
-                    }
-                    self.take_commits(&cx.scratch[..have + len], &cx.broker);
+                    // Out of the reactor's hands for as long as that takes.
+                    let scratch = std::mem::take(&mut cx.scratch);
+                    let taken = self.take_commits(&scratch[..have + len], cx);
+                    cx.scratch = scratch;
+                    taken?;
                 }
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.readable = false,
