@@ -10,14 +10,16 @@ use hermitmq::client::{ConsumerOptions, Packing, ProducerOptions, Record, blocki
 use hermitmq::model::{GroupName, TopicName};
 use support::{Broker, run_to_end, scratch_in_memory};
 
-/// Whether Python is there: a machine with Rust alone does not have it.
-fn python() -> bool {
+/// A broker, if Python is there: a machine with Rust alone does not have it.
+fn broker() -> Option<(tempfile::TempDir, Broker)> {
     let version = Command::new("python3").arg("--version").stdout(Stdio::null()).status();
-    let there = version.is_ok_and(|status| status.success());
-    if !there {
+    if !version.is_ok_and(|status| status.success()) {
         println!("SKIPPED: python3 is not installed");
+        return None;
     }
-    there
+    let (dir, data) = scratch_in_memory();
+    let broker = Broker::start(&data);
+    Some((dir, broker))
 }
 
 /// Runs a program that has the client and the broker's address; what it printed.
@@ -38,11 +40,7 @@ fn topic() -> TopicName {
 
 #[test]
 fn what_python_sends_the_sdk_gets() {
-    if !python() {
-        return;
-    }
-    let (_dir, data) = scratch_in_memory();
-    let broker = Broker::start(&data);
+    let Some((_dir, broker)) = broker() else { return };
     let printed = run(
         &broker,
         r#"
@@ -71,11 +69,7 @@ print(sum(producer.acked() for _ in range(1000)))
 
 #[test]
 fn what_the_sdk_sends_python_gets_and_commits() {
-    if !python() {
-        return;
-    }
-    let (_dir, data) = scratch_in_memory();
-    let broker = Broker::start(&data);
+    let Some((_dir, broker)) = broker() else { return };
     let addr = broker.addr().to_string();
     let packing = Packing::Lines { max_records: 100 };
     let linger = std::time::Duration::from_millis(50);
@@ -118,11 +112,7 @@ while consumer.stream.read(4096): pass
 
 #[test]
 fn what_python_is_refused_has_a_reason() {
-    if !python() {
-        return;
-    }
-    let (_dir, data) = scratch_in_memory();
-    let broker = Broker::start(&data);
+    let Some((_dir, broker)) = broker() else { return };
     let printed = run(
         &broker,
         r#"

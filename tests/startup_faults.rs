@@ -46,16 +46,21 @@ fn as_nobody(exe: &Path, data: &Path) -> Command {
     command
 }
 
+/// A copy of the program in a directory that others may enter: the build's own may be closed to them.
+fn for_others(dir: &Path) -> PathBuf {
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
+    let binary = dir.join("hermitmq");
+    fs::copy(exe(), &binary).unwrap();
+    binary
+}
+
 #[test]
 fn a_volume_of_another_user() {
     if !privileged(&[]) {
         return;
     }
     let (dir, data) = scratch_in_memory();
-    // The build's own directory may be closed to others.
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let binary = dir.path().join("hermitmq");
-    fs::copy(exe(), &binary).unwrap();
+    let binary = for_others(dir.path());
     fs::create_dir(&data).unwrap();
     let path = data.to_str().unwrap();
     let uid = NOBODY.to_string();
@@ -87,9 +92,7 @@ fn a_configuration_of_another_user() {
         return;
     }
     let (dir, data) = scratch_in_memory();
-    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    let binary = dir.path().join("hermitmq");
-    fs::copy(exe(), &binary).unwrap();
+    let binary = for_others(dir.path());
     let file = dir.path().join("hermitmq.toml");
     fs::write(&file, "").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
