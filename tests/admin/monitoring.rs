@@ -53,6 +53,21 @@ fn every_panel_of_the_dashboard_asks_for_something() {
 }
 
 #[test]
+fn every_alert_has_a_test_in_which_it_fires() {
+    let rules = std::fs::read_to_string(file("hermitmq-alerts.yaml")).unwrap();
+    let tests = std::fs::read_to_string(file("hermitmq-alerts-test.yaml")).unwrap();
+    let fires = tests.split("alertname: ").skip(1).filter_map(|case| {
+        let (name, expected) = case.split_once('\n')?;
+        expected.trim_start().starts_with("exp_alerts:\n").then_some(name)
+    });
+    let fires: BTreeSet<_> = fires.collect();
+    let alerts: BTreeSet<_> =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: ")).collect();
+    assert!(alerts.len() > 10, "{alerts:?}");
+    assert_eq!(alerts, fires);
+}
+
+#[test]
 fn promtool_finds_nothing() {
     let mut version = Command::new("promtool");
     version.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
