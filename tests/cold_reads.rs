@@ -18,6 +18,7 @@ use hermitmq::broker::TopicOptions;
 use hermitmq::config::Config;
 use hermitmq::metrics::CloseReason;
 use hermitmq::model::TopicName;
+use hermitmq::net::{QuotaOptions, SecurityOptions};
 use hermitmq::protocol::v1_1::{Handshake, Incoming, Role, Start as From};
 use hermitmq::protocol::{ACK_LEN, Status};
 use hermitmq::record::{FrameBuilder, FrameLimits};
@@ -102,7 +103,16 @@ fn store(addr: SocketAddr, frames: &[u8]) {
 
 /// A broker with one reactor, on which all meet, with the log in its topic.
 fn start(data: &Path, options: serde_json::Value, log: &[u8]) -> Server {
-    let mut config = Config::default();
+    start_with(SecurityOptions::default(), data, options, log)
+}
+
+fn start_with(
+    security: SecurityOptions,
+    data: &Path,
+    options: serde_json::Value,
+    log: &[u8],
+) -> Server {
+    let mut config = Config { security, ..Config::default() };
     config.admin.listen.clear();
     config.server.port = 0;
     config.server.reactors = 1;
@@ -151,6 +161,13 @@ impl<'scope> Producers<'scope> {
     fn go_on(&self) {
         let before = self.acked.load(Ordering::Relaxed);
         wait_for("acks", || (self.acked.load(Ordering::Relaxed) > before).then_some(()));
+    }
+
+    /// How many acks there were, once the broker is gone.
+    fn all_acked(&self) -> u64 {
+        let over = || self.threads.iter().all(ScopedJoinHandle::is_finished).then_some(());
+        wait_for("producers to notice", over);
+        self.acked.load(Ordering::Relaxed)
     }
 
     fn end(self) {
@@ -294,6 +311,65 @@ fn cold_data_is_sent_off_the_reactor_and_arrives_whole() {
         (metrics.cold_reads.get() > 0).then_some(())
     });
     assert!(metrics.delegated_sends.get() > 0);
+    server.stop().unwrap();
+}
+
+/// Whoever has a quota, or TLS, is sent to by the reactor itself: others read for it what is cold, as far as it sends next.
+#[test]
+fn cold_data_arrives_beside_producers_though_the_reactor_sends_it() {
+    let dir = disk();
+    if !can_be_cold(dir.path()) {
+        eprintln!("SKIPPED: nothing is seen to be cold here");
+        return;
+    }
+    // More than is looked at at once.
+    let log = log_of(LOG);
+    let quota = QuotaOptions {
+        principal: "127.0.0.1".to_owned(),
+        produce_kb_per_s: None,
+        consume_kb_per_s: None,
+    };
+    let security = SecurityOptions { quota: vec![quota], ..SecurityOptions::default() };
+    let server = start_with(security, dir.path(), json!({"name": TOPIC}), &log);
+    let metrics = server.metrics();
+    let mut times = 0;
+    beside_producers(server.addr(), |_| {
+        wait_for("pages that stay dropped", || {
+            make_cold(dir.path());
+            read_whole(server.addr(), 0, &log);
+            times += 1;
+            (metrics.cold_reads.get() > 0).then_some(())
+        });
+    });
+    assert_eq!(metrics.delegated_sends.get(), 0);
+    // A MiB at a time, and none of them again and again.
+    let (reads, whole) = (metrics.cold_reads.get(), log.len() as u64 >> 20);
+    assert!(reads <= 2 * times * whole, "{reads} reads of {whole} MiB, {times} times");
+    server.stop().unwrap();
+}
+
+/// What other threads send for the reactor counts, and what they cannot.
+#[test]
+fn who_takes_nothing_beside_producers_is_closed_and_who_is_slow_is_not() {
+    let dir = disk();
+    let log = log_of(LOG / 2);
+    let security = SecurityOptions {
+        write_timeout_sec: 2,
+        // Found by the broker itself, not by the system.
+        user_timeout_sec: 0,
+        ..SecurityOptions::default()
+    };
+    let server = start_with(security, dir.path(), json!({"name": TOPIC}), &log);
+    let (addr, metrics) = (server.addr(), server.metrics());
+    beside_producers(addr, |_| {
+        let clients = stalled(addr, &log);
+        std::thread::scope(|scope| {
+            scope.spawn(|| read_whole(addr, 2, &log));
+            let closed = || metrics.closed.get(CloseReason::WriteTimeout);
+            wait_for("them to be closed", || (closed() == clients.len() as u64).then_some(()));
+        });
+        assert!(metrics.delegated_sends.get() > 0);
+    });
     server.stop().unwrap();
 }
 
@@ -485,6 +561,20 @@ fn readers_that_leave_in_the_middle_leave_nothing_behind() {
     assert!(broker.terminate().0.success());
 }
 
+/// Reads until the end: at most what there is, and no other bytes.
+fn read_to_the_end(client: &RawClient, mut log: &[u8]) -> std::io::Result<()> {
+    let mut got = vec![0; 1 << 16];
+    loop {
+        let read = client.stream().read(&mut got)?;
+        if read == 0 {
+            return Ok(());
+        }
+        let (expected, behind) = log.split_at(read);
+        assert!(got[..read] == *expected);
+        log = behind;
+    }
+}
+
 #[test]
 fn a_broker_that_is_told_to_end_does_not_send_on() {
     let dir = disk();
@@ -493,9 +583,7 @@ fn a_broker_that_is_told_to_end_does_not_send_on() {
     let addr = broker.addr();
     store(addr, &log);
     make_cold(&dir.path().join("data"));
-    let (acked, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let status = std::thread::scope(|scope| {
-        let producers = Producers::start(scope, addr, &acked, &stop);
+    let (status, acked) = beside_producers(addr, |producers| {
         let begin = |number: usize| {
             let mut client = RawClient::consume(addr, &format!("g{number}"), TOPIC, 0);
             let at = client.read(1000).len();
@@ -506,45 +594,30 @@ fn a_broker_that_is_told_to_end_does_not_send_on() {
             (metric(&broker, "hermitmq_delegated_sends_total") > 0.0).then_some(())
         });
         // Half of them read, half of them take nothing any more.
-        let log = &log;
-        let readers: Vec<_> = clients
-            .into_iter()
-            .enumerate()
-            .map(|(number, (client, at))| {
-                scope.spawn(move || {
-                    if number % 2 == 0 {
-                        return client.stream().peek(&mut [0]).map(drop);
-                    }
-                    let mut got = vec![0; 1 << 16];
-                    let mut at = at;
-                    loop {
-                        match client.stream().read(&mut got) {
-                            // At most what there is, and no other bytes.
-                            Ok(read @ 1..) => {
-                                assert!(got[..read] == log[at..at + read]);
-                                at += read;
-                            }
-                            Ok(0) => return Ok(()),
-                            Err(error) => return Err(error),
-                        }
-                    }
+        let status = std::thread::scope(|scope| {
+            let read_on = |(number, (client, at)): (usize, (RawClient, usize))| {
+                let log = &log;
+                scope.spawn(move || match number % 2 {
+                    0 => client.stream().peek(&mut [0]).map(drop),
+                    _ => read_to_the_end(&client, &log[at..]),
                 })
-            })
-            .collect();
-        let (status, _) = broker.end_with(Signal::TERM);
-        for reader in readers {
-            // Closed or reset, and not left waiting.
-            if let Err(error) = reader.join().unwrap() {
-                assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+            };
+            let readers: Vec<_> = clients.into_iter().enumerate().map(read_on).collect();
+            let (status, _) = broker.end_with(Signal::TERM);
+            for reader in readers {
+                // Closed or reset, and not left waiting.
+                if let Err(error) = reader.join().unwrap() {
+                    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+                }
             }
-        }
-        producers.end();
-        status
+            status
+        });
+        (status, producers.all_acked())
     });
     assert!(status.success());
     let again = process(dir.path());
     let stored = drain(again.addr(), "check", BESIDE, 0).len() as u64;
-    assert!(stored >= acked.load(Ordering::Relaxed), "{stored} of {acked:?}");
+    assert!(stored >= acked, "{stored} of {acked}");
     assert!(RawClient::consume(again.addr(), "check", TOPIC, 0).read(log.len()) == log);
     assert!(again.terminate().0.success());
 }

@@ -71,7 +71,7 @@ pub struct SecurityOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaOptions {
-    /// Its name: the IP address from which it connects.
+    /// Its name, or the IP address from which it connects.
     pub principal: String,
     /// What it may send, in KiB a second; no limit if it is left out.
     #[serde(default)]

@@ -193,11 +193,15 @@ pub(super) fn of_deleted() -> Refusal {
 
 /// Why a connection is one too many.
 pub(super) fn of_admission(error: TooManyConnections) -> Refusal {
-    let reason = match error {
+    Refusal::new(reason_of_admission(error), Status::LimitReached, &error)
+}
+
+/// The same for one that is told nothing.
+pub(super) fn reason_of_admission(error: TooManyConnections) -> CloseReason {
+    match error {
         TooManyConnections::InAll { .. } => CloseReason::ConnectionLimit,
         TooManyConnections::OfAddress { .. } => CloseReason::AddressLimit,
-    };
-    Refusal::new(reason, Status::LimitReached, &error)
+    }
 }
 
 /// Why nothing begins any more.

@@ -1,7 +1,10 @@
 //! SIGHUP: other tokens and rules, while connections stand.
 
 use std::fs;
+use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use hermitmq::model::TopicName;
 use hermitmq::protocol::Status;
@@ -182,4 +185,44 @@ fn a_listener_that_others_reach_keeps_asking() {
     let bearer = format!("Bearer {}", token.token);
     let headers = [("authorization", &*bearer)];
     assert_eq!(try_request(admin, "GET", "/api/v1/cluster", &headers, b"").unwrap().status, 200);
+}
+
+/// Beside producers another thread sends to a consumer. What ends it has its reason all the same.
+#[test]
+fn a_consumer_that_is_being_sent_to_is_ended_for_its_reason() {
+    let guarded = Guarded::start();
+    let addr = guarded.broker.addr();
+    let (mut alice, _) = open(addr, &guarded.producer());
+    for number in 0..16 {
+        assert_eq!(alice.append(&frame(number, b"", &vec![7; 1 << 20])), number);
+    }
+    let (done, bob) = (AtomicBool::new(false), guarded.consumer("bob"));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) && alice.try_send(&frame(1, b"", b"x")) {
+                alice.stored();
+            }
+        });
+        // Each takes what it is sent in bits, for as long as it is sent anything.
+        let readers: Vec<_> = (0..4).map(|_| scope.spawn(|| take_slowly(addr, &bob))).collect();
+        let sent = || guarded.metric("hermitmq_delegated_sends_total");
+        wait_for("all to be sent to", || (sent() >= 4).then_some(()));
+        fs::write(guarded.config(), whole(&guarded.dir, &RULES.replace("[\"bob\"]", "[\"ben\"]")))
+            .unwrap();
+        guarded.reload(AGAIN);
+        done.store(true, Ordering::Relaxed);
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+    });
+    let closed = "hermitmq_connections_closed_total{reason=\"unauthorized\"}";
+    wait_for("each to count", || (guarded.metric(closed) == 4).then_some(()));
+}
+
+fn take_slowly(addr: SocketAddr, handshake: &[u8]) {
+    let (client, _) = open(addr, handshake);
+    socket2::SockRef::from(client.stream()).set_recv_buffer_size(16 * 1024).unwrap();
+    let mut part = [0; 8192];
+    // A reset is an end, too.
+    while client.stream().read(&mut part).is_ok_and(|read| read > 0) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }

@@ -134,7 +134,7 @@ impl Accepting {
 
     /// One too many, while as many as may be are being told that they are.
     fn turn_away(&mut self, peer: SocketAddr, error: TooManyConnections) {
-        self.metrics.closed.inc(status::of_admission(error).reason);
+        self.metrics.closed.inc(status::reason_of_admission(error));
         if std::mem::replace(&mut self.turning_away, true) {
             tracing::debug!(%peer, %error, "connection closed at once");
         } else {

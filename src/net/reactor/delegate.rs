@@ -24,7 +24,7 @@ use super::inbox::{Inbox, Key};
 use super::send::{Sent, blame};
 use super::session::{Role, Session, Verdict};
 use crate::broker::Partition;
-use crate::metrics::Metrics;
+use crate::metrics::{CloseReason, Metrics};
 use crate::net::sys::send_file;
 use crate::storage::file_slice::FileSlice;
 
@@ -189,6 +189,8 @@ impl Session {
         }
         if delivery.sent > 0 {
             self.sent_at = cx.now;
+        } else if self.is_stuck(cx.now, &cx.bounds) {
+            return Verdict::Close(Some(CloseReason::WriteTimeout));
         }
         // What is writable by now is told again.
         self.writable = matches!(delivery.progress, Progress::Whole | Progress::Turn);
@@ -196,6 +198,8 @@ impl Session {
             return Verdict::Close(None);
         }
         match &delivery.progress {
+            // It was broken off, by an end that has its own reason.
+            Progress::Failed(_) if self.closing.is_some() => Verdict::Again,
             Progress::Failed(error) => Verdict::Close(blame(error)),
             _ => Verdict::Again,
         }

@@ -117,8 +117,9 @@ impl Reactor {
             if self.is_done() {
                 return self.sessions.len();
             }
-            self.cx.metrics.reactor_turn_duration.observe(turn.elapsed());
-            if let Err(error) = self.poll.poll(&mut events, self.timeout())
+            let now = Instant::now();
+            self.cx.metrics.reactor_turn_duration.observe(now - turn);
+            if let Err(error) = self.poll.poll(&mut events, self.timeout(now))
                 && error.kind() != io::ErrorKind::Interrupted
             {
                 tracing::error!(reactor = self.cx.reactor, %error, "waiting for events failed");
@@ -147,7 +148,7 @@ impl Reactor {
         self.stop_at.is_some_and(|at| Instant::now() >= at)
     }
 
-    fn timeout(&self) -> Option<Duration> {
+    fn timeout(&self, now: Instant) -> Option<Duration> {
         if !self.again.is_empty() || !self.cx.inbox.is_empty() {
             return Some(Duration::ZERO);
         }
@@ -158,7 +159,7 @@ impl Reactor {
         let pause = self.cx.pauses.first().map(|(at, _)| *at);
         let times = [first, stall, linger, beat, pause, self.sweep_at(), self.stop_at];
         let next = times.into_iter().flatten().min();
-        next.map(|at| at.saturating_duration_since(Instant::now()))
+        next.map(|at| at.saturating_duration_since(now))
     }
 
     fn event(&mut self, event: &Event) {
@@ -307,7 +308,7 @@ impl Reactor {
         session.readable = true;
         session.writable = true;
         session.queued = false;
-        session.wait_for_quota(&mut self.cx);
+        self.cx.pauses.extend(session.paused.map(|until| (until, key.0)));
         let token = delegate::token(key);
         let interest = Interest::READABLE | Interest::WRITABLE;
         if session.connection.in_handshake() {
@@ -448,6 +449,9 @@ impl Reactor {
 
     fn hand_over(&mut self, key: Key, reactor: usize) {
         let mut session = self.sessions.remove(key.slot());
+        if let Some(until) = session.paused {
+            self.cx.pauses.remove(&(until, key.0));
+        }
         let deregistered = self.poll.registry().deregister(session.stream.socket_mut());
         match (deregistered, self.inboxes.get(reactor)) {
             (Ok(()), Some(inbox)) => inbox.send(Message::Moved(Box::new(session))),
@@ -456,7 +460,7 @@ impl Reactor {
     }
 
     fn expire_handshakes(&mut self) {
-        let now = Instant::now();
+        let now = self.cx.now;
         while let Some(&(at, key)) = self.cx.deadlines.first() {
             if at > now {
                 break;
@@ -485,7 +489,7 @@ impl Reactor {
 
     /// Takes memory from those who hold it without using it, where others wait for it.
     fn expire_stalls(&mut self) {
-        let now = Instant::now();
+        let now = self.cx.now;
         while let Some(&(at, key, before)) = self.cx.stalls.front() {
             if at > now {
                 break;
@@ -508,7 +512,7 @@ impl Reactor {
 
     /// Ends those who do not take their last answers, or anything of a deleted topic.
     fn expire_lingers(&mut self) {
-        let now = Instant::now();
+        let now = self.cx.now;
         while let Some((_, key)) = self.cx.lingers.pop_front_if(|(at, _)| *at <= now) {
             let Some(session) = self.session(key) else { continue };
             let deleted = session.partition().is_some_and(|partition| partition.is_deleted());

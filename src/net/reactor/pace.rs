@@ -1,13 +1,11 @@
 //! Holding a connection to the quota of its principal: it is left alone until its bucket has filled again.
 
-use std::sync::Arc;
-use std::time::Instant;
-
 use super::Reactor;
 use super::context::Context;
 use super::inbox::Key;
 use super::session::Session;
 use crate::access::ANONYMOUS;
+use std::sync::Arc;
 
 impl Session {
     /// Takes the quota of its principal, if that has one, or else of the address that it comes from.
@@ -54,11 +52,7 @@ impl Session {
 impl Reactor {
     /// Goes on with those whose debt is paid.
     pub(super) fn end_pauses(&mut self) {
-        if self.cx.pauses.is_empty() {
-            return;
-        }
-        let now = Instant::now();
-        while self.cx.pauses.first().is_some_and(|(at, _)| *at <= now) {
+        while self.cx.pauses.first().is_some_and(|(at, _)| *at <= self.cx.now) {
             let Some((_, key)) = self.cx.pauses.pop_first() else { return };
             let key = Key(key);
             if let Some(session) = self.session(key) {

@@ -114,6 +114,7 @@ impl Session {
 
     fn send(&mut self, cx: &mut Context) -> Sent {
         let beside_producers = is_beside_producers(cx);
+        let may_delegate = self.may_delegate();
         let mut left =
             if beside_producers { BYTES_PER_TURN_BESIDE_PRODUCERS } else { BYTES_PER_TURN };
         while left > 0 {
@@ -123,10 +124,10 @@ impl Session {
             if !self.writable || self.away.is_some() || (self.paused.is_some() && !cx.stopping) {
                 return Sent::Blocked;
             }
-            let max = match (beside_producers, self.warm) {
-                (true, _) => delegate::PARCEL_MAX,
-                (false, 0) => SLICE,
-                (false, warm) => warm.min(left),
+            let max = match self.warm {
+                _ if beside_producers && may_delegate => delegate::PARCEL_MAX,
+                0 => SLICE,
+                warm => warm.min(left),
             };
             let max = self.quota.as_ref().map_or(max, |quota| quota.consume.step(max));
             let max = reading.limit(cursor, max);
@@ -193,8 +194,7 @@ impl Session {
         }
         let bulk = beside_producers && slice.len() >= delegate::BULK_MIN;
         if (cold || bulk)
-            // Who has a quota is sent little at once.
-            && self.quota.is_none()
+            && self.may_delegate()
             && let Some(socket) = self.stream.plain()
             && let Ok(socket) = delegate::duplicate(socket)
         {
@@ -203,9 +203,15 @@ impl Session {
         if cold {
             let slice = slice.first(SLICE);
             self.warm = slice.len();
-            return Err(self.warm_up(slice, cx));
+            // It may be what was warmed: only what comes behind it is cold.
+            return if slice.is_cached() { Ok(slice) } else { Err(self.warm_up(slice, cx)) };
         }
         Ok(slice)
+    }
+
+    /// Whether another thread may send for the reactor. Not what is encrypted; and who has a quota is sent little at once.
+    fn may_delegate(&self) -> bool {
+        self.quota.is_none() && self.stream.plain().is_some()
     }
 
     /// Sends as much of the slice as the socket takes at once; returns how much that was.

@@ -53,6 +53,10 @@ impl Reactor {
         session.writable = true;
         self.drive(key);
         let Some(session) = self.session(key) else { return };
+        if session.away.is_some() {
+            // What it takes shows when that is back.
+            return;
+        }
         if session.is_blocked() && session.taken() == before {
             return self.close(key, Some(CloseReason::WriteTimeout));
         }
@@ -67,19 +71,21 @@ impl Session {
             self.pending = Vec::new();
         }
         // One that is ending has its own time for that.
-        if self.lingers || self.closing.is_some() {
+        if self.lingers || self.closing.is_some() || self.away.is_some() {
             return None;
         }
-        let is_over = |since: Instant, time: Option<Duration>| {
-            time.is_some_and(|time| now.saturating_duration_since(since) >= time)
-        };
         if !self.is_blocked() {
             self.blocked_since = None;
-            let idle = self.may_be_idle() && is_over(self.active_at, bounds.idle);
+            let idle = self.may_be_idle() && is_over(self.active_at, now, bounds.idle);
             return idle.then_some(Found::Idle);
         }
-        let since = *self.blocked_since.get_or_insert(now);
-        is_over(since, bounds.write).then_some(Found::Stuck)
+        self.blocked_since.get_or_insert(now);
+        self.is_stuck(now, bounds).then_some(Found::Stuck)
+    }
+
+    /// Whether it has taken nothing for too long, as far as is known.
+    pub(super) fn is_stuck(&self, now: Instant, bounds: &Bounds) -> bool {
+        self.blocked_since.is_some_and(|since| is_over(since.max(self.sent_at), now, bounds.write))
     }
 
     /// Whether it has something for its socket, which takes nothing as far as is known.
@@ -89,8 +95,8 @@ impl Session {
     }
 
     /// Changes whenever the socket takes something.
-    fn taken(&self) -> (Instant, usize, usize) {
-        (self.sent_at, self.out_at, self.out.len())
+    fn taken(&self) -> (Instant, u64, usize, usize) {
+        (self.sent_at, self.stream.flushed(), self.out_at, self.out.len())
     }
 
     /// Whether its silence is its own: a consumer is to be silent, and others may be waiting for the broker.
@@ -103,4 +109,8 @@ impl Session {
             && !self.queued
             && self.paused.is_none()
     }
+}
+
+fn is_over(since: Instant, now: Instant, time: Option<Duration>) -> bool {
+    time.is_some_and(|time| now.saturating_duration_since(since) >= time)
 }

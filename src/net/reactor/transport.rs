@@ -155,6 +155,14 @@ impl Transport {
         }
     }
 
+    /// Bytes of what was kept here, or might have been, that the socket has taken so far.
+    pub(super) fn flushed(&self) -> u64 {
+        match &self.layer {
+            Layer::Tls(tls) => tls.flushed(),
+            Layer::Plain | Layer::Undecided(..) | Layer::Refused => 0,
+        }
+    }
+
     /// Sends what is kept here; false if the socket does not take all of it now.
     pub(super) fn flush(&mut self) -> io::Result<bool> {
         match &mut self.layer {

@@ -140,6 +140,18 @@ impl<T: FileOver> File for T {
         self.file().map(capacity)
     }
 
+    fn is_cached(&self, position: u64) -> bool {
+        self.file().is_cached(position)
+    }
+
+    fn will_read(&self, position: u64, len: u64) {
+        self.file().will_read(position, len);
+    }
+
+    fn forget(&self, position: u64, len: u64) {
+        self.file().forget(position, len);
+    }
+
     fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.file().fd()
     }

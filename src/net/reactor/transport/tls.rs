@@ -29,6 +29,8 @@ pub(super) struct TlsState {
     ended: bool,
     /// The end was said.
     end_said: bool,
+    /// Encrypted bytes that the socket has taken.
+    flushed: u64,
 }
 
 impl TlsState {
@@ -41,6 +43,7 @@ impl TlsState {
             failure_told: false,
             ended: false,
             end_said: false,
+            flushed: 0,
         }))
     }
 
@@ -202,12 +205,16 @@ impl TlsState {
         self.connection.wants_write()
     }
 
+    pub(super) fn flushed(&self) -> u64 {
+        self.flushed
+    }
+
     /// Sends what is encrypted; false if the socket does not take all of it now.
     pub(super) fn flush(&mut self, socket: &mut TcpStream) -> io::Result<bool> {
         while self.connection.wants_write() {
             match retried(|| self.connection.write_tls(socket)) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(_) => {}
+                Ok(sent) => self.flushed += sent as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
                 Err(error) => return Err(error),
             }
