@@ -211,7 +211,9 @@ fn a_consumer_that_is_being_sent_to_is_ended_for_its_reason() {
             .unwrap();
         guarded.reload(AGAIN);
         done.store(true, Ordering::Relaxed);
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        for reader in readers {
+            reader.join().unwrap();
+        }
     });
     let closed = "hermitmq_connections_closed_total{reason=\"unauthorized\"}";
     wait_for("each to count", || (guarded.metric(closed) == 4).then_some(()));
