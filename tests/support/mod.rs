@@ -40,7 +40,8 @@ pub use strace::{Event, Trace, Traced};
 pub use verify::{assert_verifies, findings, verify};
 pub use volume::{Ballast, VOLUME_TOOLS, Volume, privileged};
 
-/// How long anything may take before a test gives up. No test measures time; this only ends a hang.
+/// How long anything may take before a test gives up: it only ends a hang. No test fails because something took long; where
+/// times are compared, both are of the same run, or what took too short a time is the fault.
 pub const HANG: Duration = Duration::from_secs(30);
 
 /// A scratch directory, and the data directory in it (not created yet).
