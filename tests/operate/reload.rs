@@ -131,7 +131,7 @@ fn a_wrong_file_changes_nothing() {
         ("[storage\n", "not valid TOML"),
         (
             "[storage]\nretention_hours = 6\n[[topic]]\nname = 'orders'\npartitions = 2\n",
-            "",
+            "partitions are never removed",
         ),
     ] {
         let line = configured.reload(text, KEPT);
