@@ -1,4 +1,4 @@
-//! Memory, more than there is: in a control group of 64 MiB, which the system ends if it takes more.
+//! Memory, more than there is: in a control group of 64 MiB or twice that, which the system ends if it takes more.
 
 use std::net::SocketAddr;
 use std::path::Path;
