@@ -5,7 +5,6 @@ mod support;
 
 use std::path::Path;
 use std::process::Output;
-use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -359,7 +358,7 @@ fn a_signal_leaves_nothing_behind() {
     let peers = wait_for("both sides to run", || {
         Some(children(pid)).filter(|children| children.len() == 2)
     });
-    std::thread::sleep(Duration::from_millis(100));
+    wait_for("something to leave behind", || (!listing(dir.path()).is_empty()).then_some(()));
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::INT).unwrap();
     let status = wait_for("the end", || child.try_wait().unwrap());
     assert_eq!(status.code(), Some(130));

@@ -493,9 +493,7 @@ fn read_to_offset(
 
 /// A value of `/metrics`.
 fn metric(broker: &Broker, name: &str) -> f64 {
-    let text = http::get(broker.admin(), "/metrics").body;
-    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-    line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+    http::metric_of(&http::get(broker.admin(), "/metrics").body, name)
 }
 
 /// Descriptors of the broker, and its threads but for those of the control plane, which come and go.

@@ -283,12 +283,13 @@ fn producers_of_a_slow_disk_are_held_up_while_it_catches_up() {
         of_topic.filter(|event| event.ends("fdatasync")).count()
     };
     let mut number = 0;
-    while flushes(&traced.so_far()) < 5 {
+    wait_for("five flushes", || {
         for _ in 0..10 {
             assert_eq!(producer.append(&numbered(number)), number);
             number += 1;
         }
-    }
+        (flushes(&traced.so_far()) >= 5).then_some(())
+    });
     let events = traced.kill();
     let of_topic: Vec<&Event> = events.iter().filter(|event| is_of_log(event, "quick")).collect();
     let mut shares = Vec::new();
@@ -339,9 +340,11 @@ fn sigterm_acks_what_it_took_after_the_flush() {
     let slow = Trace::of(dir.path(), "fdatasync", "fdatasync:delay_enter=20000");
     let Some(trace) = slow else { return };
     let traced = trace.run(configured(&data, TOPICS));
-    let addr = traced.broker.addr();
-    // One that waits for each ack: its last frame, which the broker has taken, is acked.
-    let acks = std::thread::scope(|scope| {
+    let broker = traced.broker;
+    let addr = broker.addr();
+    // One that waits for each ack: its last frame, which the broker has taken, is acked. The broker goes with whatever fails:
+    // the producers end with it.
+    let (mut broker, acks) = std::thread::scope(move |scope| {
         let producers: Vec<_> = (0..4)
             .map(|_| {
                 let client = RawClient::produce(addr, "careful", 0);
@@ -352,12 +355,11 @@ fn sigterm_acks_what_it_took_after_the_flush() {
         waiting.append(&numbered(0));
         waiting.send(&numbered(1));
         std::thread::sleep(Duration::from_millis(5));
-        traced.broker.signal(Signal::TERM);
+        broker.signal(Signal::TERM);
         let mut acks = vec![waiting.stored()];
         acks.extend(producers.into_iter().flat_map(|producer| producer.join().unwrap()));
-        acks
+        (broker, acks)
     });
-    let mut broker = traced.broker;
     let (status, lines) = broker.wait();
     assert_eq!(status.code(), Some(0), "{status}");
     let bad: Vec<_> = lines.iter().filter(|line| line.level() != "INFO").collect();

@@ -337,7 +337,7 @@ fn a_running_broker_is_looked_at_and_not_repaired() {
             let payload = Random::from(3).bytes(3000);
             while !done.load(Ordering::Relaxed) {
                 producer.send(&frame(1, b"k", &payload).repeat(50));
-                (0..50).for_each(|_| assert!(producer.stored() < u64::MAX));
+                (0..50).for_each(|_| _ = producer.stored());
                 std::thread::sleep(std::time::Duration::from_millis(20));
             }
         });

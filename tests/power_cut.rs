@@ -142,12 +142,12 @@ impl Cuts {
         let load = self.load(&broker, &self.plan(round));
         std::thread::sleep(Duration::from_millis(5 + self.random.below(100)));
         let durable = durable_ends(&data, &self.journal.places());
-        let now = Instant::now();
+        let (now, late) = (Instant::now(), lateness.end());
         // An `fdatasync` under way when the file system is shut down may say OK without having written: what is acked
         // after that moment was not acked before the power was cut.
         let known_before = match self.durability {
             Durability::Interval => {
-                now.checked_sub(2 * FLUSH_INTERVAL + PATIENCE + 4 * lateness.end()).unwrap()
+                now.checked_sub(2 * FLUSH_INTERVAL + PATIENCE + 4 * late).unwrap()
             }
             Durability::Always => now,
         };

@@ -295,19 +295,18 @@ fn an_idle_consumer_gets_heartbeats_and_a_goodbye() {
     assert_eq!(control(&mut client), ControlFrame::heartbeat(2));
     assert_eq!(control(&mut client), ControlFrame::heartbeat(2));
     fill(addr, "t", &[3]);
-    let mut got = next(&mut client);
-    while let Got::Control(control) = &got {
-        assert_eq!(*control, ControlFrame::heartbeat(2), "before the frame came");
-        got = next(&mut client);
-    }
+    wait_for("the frame", || match next(&mut client) {
+        Got::Frame(_) => Some(()),
+        Got::Control(control) => {
+            assert_eq!(control, ControlFrame::heartbeat(2), "before the frame came");
+            None
+        }
+    });
     assert_eq!(control(&mut client), ControlFrame::heartbeat(3));
     broker.signal(Signal::TERM);
-    let last = loop {
-        let control = control(&mut client);
-        if control.status() != Some(Status::Ok) {
-            break control;
-        }
-    };
+    let last = wait_for("the last word", || {
+        Some(control(&mut client)).filter(|control| control.status() != Some(Status::Ok))
+    });
     assert_eq!((last.status(), last.offset), (Some(Status::ShuttingDown), 3), "{last:?}");
     assert_eq!(client.read_to_end(), b"");
 }

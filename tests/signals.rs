@@ -3,24 +3,20 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
 
 use rustix::process::Signal;
+use support::http::metric;
 use support::{
-    Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, scratch_in_memory,
+    Broker, RawClient, Start, assert_offsets_follow, drain, frame, listing, names_in_use,
+    scratch_in_memory, wait_for,
 };
 
 /// Frames that a producer sends ahead of its acks: with no limit, what is to be stored before the end is a matter of the machine.
 const AHEAD: usize = 256;
 
-/// Sends until the connection ends, and counts the acks; returns their offsets.
-fn produce_until_closed(
-    mut client: RawClient,
-    name: u64,
-    acked: &AtomicUsize,
-) -> Vec<(u64, Vec<u8>)> {
+/// Sends until the connection ends; returns the offsets of the acks.
+fn produce_until_closed(mut client: RawClient, name: u64) -> Vec<(u64, Vec<u8>)> {
     let mut sender = client.split();
     let record = move |i: u64| frame(i, b"", format!("{name}: record {i}").as_bytes());
     let (ahead, in_flight) = sync_channel(AHEAD);
@@ -35,7 +31,6 @@ fn produce_until_closed(
     while let Some(ack) = client.try_read_ack() {
         assert_eq!(ack.code, 0, "{ack:?}");
         acks.push((ack.offset, record(acks.len() as u64)));
-        acked.fetch_add(1, Ordering::Relaxed);
         in_flight.recv().expect("an ack for each frame and no more");
     }
     drop((client, in_flight));
@@ -53,20 +48,16 @@ fn ends_cleanly_under_load(signal: Signal) {
     let addr = broker.addr();
     let mut parked = RawClient::consume(addr, "g", "empty", 0);
     let half_open = RawClient::connect(addr);
-    let acked = AtomicUsize::new(0);
+    let dir = data.join("t_0");
+    let segments = || names_in_use(&dir, |name| name.contains(".wal")).len();
     let acks = std::thread::scope(|scope| {
-        let acked = &acked;
         let producers: Vec<_> = (0..4)
             .map(|n| {
                 let client = RawClient::produce(addr, "t", 0);
-                scope.spawn(move || produce_until_closed(client, n, acked))
+                scope.spawn(move || produce_until_closed(client, n))
             })
             .collect();
-        // A load, however busy the machine is with other things.
-        while acked.load(Ordering::Relaxed) <= 100 {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        std::thread::sleep(Duration::from_millis(300));
+        wait_for("a load that rolls segments", || (dir.is_dir() && segments() > 2).then_some(()));
         let (status, log) = broker.end_with(signal);
         assert_eq!(status.code(), Some(0), "{status}");
         for level in ["WARN", "ERROR"] {
@@ -113,7 +104,8 @@ fn an_idle_broker_ends_at_once_and_lets_go_of_its_directory() {
 #[test]
 fn no_client_holds_up_the_end() {
     let (_dir, data) = scratch_in_memory();
-    let broker = Start::on(&data).env("HERMITMQ_SERVER__SHUTDOWN_TIMEOUT_SEC", 2).run();
+    let start = Start::on(&data).with_admin().env("HERMITMQ_SERVER__SHUTDOWN_TIMEOUT_SEC", 2);
+    let broker = start.run();
     let mut producer = RawClient::produce(broker.addr(), "t", 0);
     for _ in 0..50 {
         producer.append(&frame(1, b"", &vec![1; 1 << 20]));
@@ -123,6 +115,10 @@ fn no_client_holds_up_the_end() {
     producer.send(&frame(1, b"", b"cut off")[..30]);
     let mut greeting = RawClient::connect(broker.addr());
     greeting.send(&[1, 5, b'h']);
-    std::thread::sleep(Duration::from_millis(100));
+    let number = |sample: &str| metric(broker.admin(), sample);
+    wait_for("all of them to be there", || {
+        let reading = number("hermitmq_connections_by_role{role=\"consumer\"}") == 1;
+        (number("hermitmq_connections") == 3 && reading).then_some(())
+    });
     assert_eq!(broker.terminate().0.code(), Some(0));
 }

@@ -14,53 +14,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use hermitmq::access::{NewToken, generate};
-use support::http::{Answer, try_request};
-use support::{Broker, LogLine, Start, scratch, wait_for};
-
-/// The rules that most tests go by.
-const RULES: &str = r#"
-[[access.network]]
-cidr = "127.0.0.2/32"
-principal = "legacy"
-
-[[access.rule]]
-principals = ["alice"]
-operations = ["produce"]
-topics = ["orders"]
-
-[[access.rule]]
-principals = ["bob"]
-operations = ["consume", "commit"]
-topics = ["orders"]
-groups = ["bob-*"]
-
-[[access.rule]]
-principals = ["carol"]
-operations = ["consume"]
-topics = ["orders"]
-groups = ["carol"]
-
-[[access.rule]]
-principals = ["anonymous"]
-operations = ["produce"]
-topics = ["inbox"]
-
-[[access.rule]]
-principals = ["legacy"]
-operations = ["produce", "consume", "commit"]
-topics = ["legacy-*"]
-groups = ["legacy"]
-
-[[access.rule]]
-principals = ["ops"]
-operations = ["admin"]
-
-[[access.rule]]
-principals = ["team"]
-operations = ["admin"]
-topics = ["team-*"]
-groups = ["team"]
-"#;
+use support::http::{Answer, metric_of, try_request};
+use support::{Broker, LogLine, RULES, Start, scratch, wait_for};
 
 /// A broker that asks who somebody is.
 struct Guarded {
@@ -110,9 +65,7 @@ impl Guarded {
     }
 
     fn metric(&self, name: &str) -> u64 {
-        let text = self.ask("ops", "GET", "/metrics", "").body;
-        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("{name}: {text}")).parse().unwrap()
+        metric_of(&self.ask("ops", "GET", "/metrics", "").body, name)
     }
 
     fn audit(&self, what: impl Fn(&LogLine) -> bool) -> LogLine {

@@ -6,38 +6,23 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hermitmq::model::TopicName;
 use hermitmq::protocol::Status;
-use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Handshake, Role, Start, Token};
-use rustix::process::Signal;
+use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Role, Start};
 
 use super::support::http::{get, try_request};
-use super::support::v1_1::{Got, answer, connect, control, group, next, open};
+use super::support::v1_1::{Got, answer, connect, control, group, handshake_with, next, open};
 use super::support::{
-    CONSUME, PRODUCE, RawClient, Start as Process, frame, handshake, scratch, wait_for,
+    AGAIN, CONSUME, KEPT, PRODUCE, RawClient, Start as Process, frame, handshake, scratch,
 };
 use super::{Guarded, PRINCIPALS, RULES, generate, lines, whole};
 
-const AGAIN: &str = "the configuration was read again";
-const KEPT: &str = "the configuration stays as it was";
-
 impl Guarded {
-    fn count(&self, message: &str) -> usize {
-        self.broker.log().iter().filter(|line| line.get("message") == message).count()
-    }
-
     fn reload(&self, outcome: &str) {
-        let before = self.count(outcome);
-        self.broker.signal(Signal::HUP);
-        wait_for(outcome, || (self.count(outcome) > before).then_some(()));
+        self.broker.reload(outcome);
     }
 
     fn handshake(&self, principal: &str, role: Role) -> Vec<u8> {
-        let mut handshake = Handshake::new(TopicName::parse("orders").unwrap(), 0, role);
-        handshake.token = Some(Token::new(self.token(principal)).unwrap());
-        let mut bytes = Vec::new();
-        handshake.write(&mut bytes).unwrap();
-        bytes
+        handshake_with("orders", role, Some(self.token(principal)))
     }
 
     fn producer(&self) -> Vec<u8> {
@@ -176,10 +161,7 @@ fn a_listener_that_others_reach_keeps_asking() {
     let admin = SocketAddr::from(([127, 0, 0, 1], broker.admin().port()));
     for text in ["", rule, &hash] {
         fs::write(&config, text).unwrap();
-        let kept = || broker.log().iter().filter(|line| line.get("message") == KEPT).count();
-        let before = kept();
-        broker.signal(Signal::HUP);
-        wait_for(KEPT, || (kept() > before).then_some(()));
+        broker.reload(KEPT);
         assert_eq!(get(admin, "/api/v1/cluster").status, 401, "{text}");
     }
     let bearer = format!("Bearer {}", token.token);

@@ -44,7 +44,9 @@ fn every_panel_of_the_dashboard_asks_for_something() {
     let mut ids = BTreeSet::new();
     for panel in asking {
         assert!(ids.insert(panel["id"].as_u64()), "{panel}");
-        for target in panel["targets"].as_array().unwrap() {
+        let targets = panel["targets"].as_array().unwrap();
+        assert!(!targets.is_empty(), "{panel}");
+        for target in targets {
             let expression = target["expr"].as_str().unwrap();
             assert_eq!(metrics_in(expression).len(), 1, "{expression}");
             assert!(expression.contains("{instance=~\"$instance\"}"), "{expression}");

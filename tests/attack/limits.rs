@@ -6,12 +6,11 @@ use std::net::{IpAddr, Ipv4Addr};
 use hermitmq::protocol::Status;
 use hermitmq::protocol::v1_1::{AnswerTo, Durability, write_commit};
 use hermitmq::record::{FrameBuilder, wire};
-use rustix::process::Signal;
 
 use super::support::http::{closed, metric};
 use super::support::v1_1::{answer, committer, connect, ok, open, producer, refused};
 use super::support::{
-    Broker, COMMIT, RawClient, Start, commit, frame, handshake, scratch, wait_for,
+    AGAIN, Broker, COMMIT, RawClient, Start, commit, frame, handshake, scratch, wait_for,
 };
 
 fn here() -> IpAddr {
@@ -65,7 +64,7 @@ fn a_crowd_beyond_the_limit_is_turned_away() {
     });
     assert!(metric(admin, "hermitmq_connections") <= 260);
     let said = "connections are closed at once from now on";
-    assert_eq!(broker.log().iter().filter(|line| line.get("message") == said).count(), 1);
+    assert_eq!(broker.said(said).len(), 1);
     assert_eq!(there.append(&frame(2, b"", b"y")), 1);
     drop(silent);
     wait_for("all to be gone", || (metric(admin, "hermitmq_connections") == 1).then_some(()));
@@ -164,27 +163,22 @@ fn limits_change_while_the_broker_runs() {
     let addr = broker.addr();
     let mut idle = settled(&broker, "t");
     refused(addr, &producer("t", Durability::Topic));
-    let again = "the configuration was read again";
-    let reload = |text: &str, times: usize| {
+    let reload = |text: &str| {
         fs::write(&file, text).unwrap();
-        broker.signal(Signal::HUP);
-        wait_for(again, || {
-            let said = broker.log().iter().filter(|line| line.get("message") == again).count();
-            (said == times).then_some(())
-        });
+        broker.reload(AGAIN);
     };
-    reload("[security]\nmax_connections = 2\nmax_key_kb = 1\n", 1);
+    reload("[security]\nmax_connections = 2\nmax_key_kb = 1\n");
     let mut client = RawClient::produce(addr, "t", 0);
     client.send(&frame(1, &[b'k'; 1025], b"x"));
     client.assert_closed_without_a_byte();
     // For one that is there, too.
     assert_eq!(idle.append(&frame(1, b"", b"x")), 1);
-    reload("[[security.quota]]\nprincipal = '127.0.0.1'\nproduce_kb_per_s = 4\n", 2);
+    reload("[[security.quota]]\nprincipal = '127.0.0.1'\nproduce_kb_per_s = 4\n");
     wait_for("the quota to hold", || {
         idle.append(&frame(1, b"", &[7; 6000]));
         (metric(broker.admin(), "hermitmq_quota_waits_total") > 0).then_some(())
     });
-    reload("[security]\nidle_timeout_sec = 1\n", 3);
+    reload("[security]\nidle_timeout_sec = 1\n");
     idle.assert_closed_without_a_byte();
     assert_eq!(closed(broker.admin(), "idle_timeout"), 1);
 }

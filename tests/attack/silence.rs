@@ -2,12 +2,12 @@
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hermitmq::protocol::v1_1::{Durability, Start as Position};
 
 use super::bystander::{alone, assert_undisturbed};
+use super::crowd::Attacker;
 use super::support::http::{closed, metric};
 use super::support::v1_1::{self, committer, follower, group, open, producer};
 use super::support::{
@@ -149,23 +149,17 @@ fn half_handshakes_that_are_given_up() {
     let (_dir, data) = scratch();
     let broker = Start::on(&data).with_admin().run();
     let addr = broker.addr();
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                for whole in handshakes() {
-                    let mut client = RawClient::connect(addr);
-                    client.try_send(&whole[..whole.len() / 2]);
-                }
-                std::thread::sleep(Duration::from_millis(5));
-            }
-        });
-        let mut client = RawClient::produce(addr, "t", 0);
-        for number in 0..500 {
-            assert_eq!(client.append(&frame(number, b"", b"x")), number);
+    let attacker = Attacker::start(Duration::from_millis(5), move || {
+        for whole in handshakes() {
+            let mut client = RawClient::connect(addr);
+            client.try_send(&whole[..whole.len() / 2]);
         }
-        stop.store(true, Ordering::Relaxed);
     });
+    let mut client = RawClient::produce(addr, "t", 0);
+    for number in 0..500 {
+        assert_eq!(client.append(&frame(number, b"", b"x")), number);
+    }
+    drop((attacker, client));
     let left = || metric(broker.admin(), "hermitmq_connections");
     wait_for("all to be gone", || (left() == 0).then_some(()));
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::pty::Pty;
-use super::support::http::get;
+use super::support::http::{get, metric_of};
 use super::support::{Broker, Start, drain, hermitmq, scratch, wait_for};
 use super::{complaint, ok, run, said, signal};
 
@@ -49,10 +49,7 @@ fn files_as_lines_and_as_records() {
 
 /// Records that the broker has taken.
 fn stored(broker: &Broker) -> u64 {
-    let metrics = get(broker.admin(), "/metrics");
-    let text = metrics.body;
-    let line = text.lines().find(|line| line.starts_with("hermitmq_records_in_total ")).unwrap();
-    line.rsplit(' ').next().unwrap().parse().unwrap()
+    metric_of(&get(broker.admin(), "/metrics").body, "hermitmq_records_in_total")
 }
 
 #[test]

@@ -5,6 +5,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
+/// Status, code and title of the broker's own problems.
+const UNAUTHENTICATED: (u16, &str, &str) = (401, "unauthenticated", "The request needs a token");
+const UNAUTHORIZED: (u16, &str, &str) = (403, "unauthorized", "The request is not allowed");
+
 /// What becomes of a request to `/api/v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rule {
@@ -74,20 +78,18 @@ fn serve(mut browser: TcpStream, broker: SocketAddr, rule: Rule) -> std::io::Res
             })
         };
         let refusal = match rule {
-            Rule::Token(token) | Rule::ReadOnly(token) if !knows(token) => {
-                Some((401, "unauthorized"))
-            }
-            Rule::ReadOnly(_) if !head[0].starts_with("GET ") => Some((403, "forbidden")),
-            Rule::Nothing => Some((403, "forbidden")),
+            Rule::Token(token) | Rule::ReadOnly(token) if !knows(token) => Some(UNAUTHENTICATED),
+            Rule::ReadOnly(_) if !head[0].starts_with("GET ") => Some(UNAUTHORIZED),
+            Rule::Nothing => Some(UNAUTHORIZED),
             Rule::Silence => {
                 // Until the browser gives up.
                 return reader.read_to_end(&mut body).map(drop);
             }
             Rule::Token(_) | Rule::ReadOnly(_) => None,
         };
-        if let Some((status, code)) = refusal {
+        if let Some((status, code, title)) = refusal {
             let body = format!(
-                r#"{{"type":"urn:hermitmq:problem:{code}","title":"{code}","status":{status},"detail":"this token may not do that"}}"#
+                r#"{{"type":"urn:hermitmq:problem:{code}","title":"{title}","status":{status},"detail":"this token may not do that"}}"#
             );
             let length = body.len();
             return write!(

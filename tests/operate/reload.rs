@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::said;
 use super::support::http::get;
-use super::support::{Broker, RawClient, Start, drain, frame, scratch, wait_for};
+use super::support::{AGAIN, Broker, KEPT, RawClient, Start, drain, frame, scratch};
 
 /// A broker with a configuration file.
 struct Configured {
@@ -16,8 +15,6 @@ struct Configured {
     file: PathBuf,
     broker: Broker,
 }
-
-const AGAIN: &str = "the configuration was read again";
 
 impl Configured {
     fn start(text: &str) -> Self {
@@ -29,17 +26,13 @@ impl Configured {
     }
 
     fn count(&self, message: &str) -> usize {
-        self.broker.log().iter().filter(|line| line.get("message") == message).count()
+        self.broker.said(message).len()
     }
 
     /// Writes the file, sends the signal, and waits for the line that tells the outcome.
     fn reload(&self, text: &str, outcome: &str) -> Value {
-        let before = self.count(outcome);
         fs::write(&self.file, text).unwrap();
-        self.broker.signal(Signal::HUP);
-        wait_for(outcome, || (self.count(outcome) > before).then_some(()));
-        let line = self.broker.log().into_iter().rfind(|line| line.get("message") == outcome);
-        line.unwrap().0
+        self.broker.reload(outcome).0
     }
 
     fn setting(&self, key: &str) -> (String, String) {
@@ -133,13 +126,15 @@ fn what_needs_a_restart_is_named() {
 fn a_wrong_file_changes_nothing() {
     let right = "[storage]\nretention_hours = 5\n[[topic]]\nname = 'orders'\npartitions = 3\n";
     let configured = Configured::start(right);
-    let kept = "the configuration stays as it was";
     for (text, problem) in [
         ("[storage]\nretention_hours = 6\nretention_huors = 7\n", "did you mean"),
         ("[storage\n", "not valid TOML"),
-        ("[storage]\nretention_hours = 6\n[[topic]]\nname = 'orders'\npartitions = 2\n", ""),
+        (
+            "[storage]\nretention_hours = 6\n[[topic]]\nname = 'orders'\npartitions = 2\n",
+            "partitions are never removed",
+        ),
     ] {
-        let line = configured.reload(text, kept);
+        let line = configured.reload(text, KEPT);
         assert_eq!(line["level"], "ERROR");
         assert!(line.to_string().contains(problem), "{line}");
         assert_eq!(configured.setting("storage.retention_hours").0, "5");
@@ -147,10 +142,8 @@ fn a_wrong_file_changes_nothing() {
         assert_eq!(configured.topic("orders")["partitions"].as_array().unwrap().len(), 3);
     }
     fs::remove_file(&configured.file).unwrap();
-    configured.broker.signal(Signal::HUP);
-    wait_for("the missing file to be named", || {
-        configured.broker.log_text().contains("cannot read it").then_some(())
-    });
+    let line = configured.broker.reload(KEPT).0;
+    assert!(line.to_string().contains("cannot read it"), "{line}");
     configured.reload(right, AGAIN);
     assert!(configured.broker.terminate().0.success());
 }

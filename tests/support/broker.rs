@@ -18,6 +18,12 @@ pub fn exe() -> &'static str {
     env!("CARGO_BIN_EXE_hermitmq")
 }
 
+/// What is said when a configuration was taken over: see [`Broker::reload`].
+pub const AGAIN: &str = "the configuration was read again";
+
+/// What is said when it was not.
+pub const KEPT: &str = "the configuration stays as it was";
+
 /// One line of the broker's log.
 #[derive(Debug, Clone)]
 pub struct LogLine(pub serde_json::Value);
@@ -218,7 +224,7 @@ impl Broker {
 
     /// The address in a line of the log, once that is there.
     fn said_addr(&self, message: &str) -> Option<SocketAddr> {
-        let said = self.log().into_iter().find(|line| line.get("message") == message)?;
+        let said = self.said(message).into_iter().next()?;
         Some(said.get("addr").parse().expect("the address in the log"))
     }
 
@@ -286,6 +292,11 @@ impl Broker {
         self.log.lock().unwrap().join("\n")
     }
 
+    /// Lines with this message so far.
+    pub fn said(&self, message: &str) -> Vec<LogLine> {
+        self.log().into_iter().filter(|line| line.get("message") == message).collect()
+    }
+
     /// Lines of a level so far.
     pub fn lines_at(&self, level: &str) -> Vec<LogLine> {
         self.log().into_iter().filter(|line| line.level() == level).collect()
@@ -298,6 +309,13 @@ impl Broker {
     pub fn signal(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
+    }
+
+    /// SIGHUP, and waits for the line that tells the outcome: [`AGAIN`] or [`KEPT`].
+    pub fn reload(&self, outcome: &str) -> LogLine {
+        let before = self.said(outcome).len();
+        self.signal(Signal::HUP);
+        wait_for(outcome, || self.said(outcome).into_iter().nth(before))
     }
 
     /// SIGKILL, and waits until the process is gone.

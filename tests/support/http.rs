@@ -1,7 +1,9 @@
 //! HTTP/1.1 in a few lines, as much as the admin listener needs.
 
+use std::fmt::Debug;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::str::FromStr;
 
 use super::HANG;
 
@@ -90,7 +92,11 @@ pub fn send(addr: SocketAddr, method: &str, path: &str, body: &serde_json::Value
 
 /// A sample of `/metrics`, by its name and labels as they stand there.
 pub fn metric(admin: SocketAddr, sample: &str) -> i64 {
-    let text = get(admin, "/metrics").body;
+    metric_of(&get(admin, "/metrics").body, sample)
+}
+
+/// As [`metric`], in the text of `/metrics`, however that was asked for.
+pub fn metric_of<T: FromStr<Err: Debug>>(text: &str, sample: &str) -> T {
     let found = text.lines().find_map(|line| line.strip_prefix(sample)?.strip_prefix(' '));
     found.unwrap_or_else(|| panic!("no sample {sample}:\n{text}")).parse().unwrap()
 }

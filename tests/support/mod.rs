@@ -16,6 +16,7 @@ mod inject;
 mod journal;
 mod load;
 mod raw;
+mod rules;
 mod strace;
 pub mod tunnel;
 pub mod v1_1;
@@ -25,7 +26,7 @@ mod volume;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use broker::{Broker, Ended, LogLine, Start, exe, hermitmq, run_to_end};
+pub use broker::{AGAIN, Broker, Ended, KEPT, LogLine, Start, exe, hermitmq, run_to_end};
 pub use cgroup::ControlGroup;
 pub use inject::{INJECT_TOOLS, Tracer, inject, inject_on};
 pub use journal::{Journal, Loss, Place, Stamp, durable_ends};
@@ -34,11 +35,13 @@ pub use raw::{
     COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
     frames_of, handshake, name,
 };
+pub use rules::RULES;
 pub use strace::{Event, Trace, Traced};
 pub use verify::{assert_verifies, findings, verify};
 pub use volume::{Ballast, VOLUME_TOOLS, Volume, privileged};
 
-/// How long anything may take before a test gives up. No test measures time; this only ends a hang.
+/// How long anything may take before a test gives up: it only ends a hang. No test fails because something took long; where
+/// times are compared, both are of the same run, or what took too short a time is the fault.
 pub const HANG: Duration = Duration::from_secs(30);
 
 /// A scratch directory, and the data directory in it (not created yet).

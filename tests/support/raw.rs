@@ -93,11 +93,18 @@ pub struct RawClient {
 
 impl RawClient {
     pub fn connect(addr: SocketAddr) -> Self {
-        let stream = TcpStream::connect_timeout(&addr, HANG).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(HANG)).unwrap();
-        stream.set_write_timeout(Some(HANG)).unwrap();
-        Self { stream }
+        Self::try_connect(addr).unwrap()
+    }
+
+    fn try_connect(addr: SocketAddr) -> std::io::Result<Self> {
+        Self::over(TcpStream::connect_timeout(&addr, HANG)?)
+    }
+
+    fn over(stream: TcpStream) -> std::io::Result<Self> {
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(HANG))?;
+        stream.set_write_timeout(Some(HANG))?;
+        Ok(Self { stream })
     }
 
     /// Connects from this address of the machine.
@@ -106,20 +113,12 @@ impl RawClient {
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None).unwrap();
         socket.bind(&SocketAddr::new(from, 0).into()).unwrap();
         socket.connect_timeout(&addr.into(), HANG).unwrap();
-        let stream = TcpStream::from(socket);
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(HANG)).unwrap();
-        stream.set_write_timeout(Some(HANG)).unwrap();
-        Self { stream }
+        Self::over(socket.into()).unwrap()
     }
 
     /// Connects and sends, where the broker may have gone.
     pub fn try_begin(addr: SocketAddr, bytes: &[u8]) -> Option<Self> {
-        let stream = TcpStream::connect_timeout(&addr, HANG).ok()?;
-        stream.set_nodelay(true).ok()?;
-        stream.set_read_timeout(Some(HANG)).ok()?;
-        stream.set_write_timeout(Some(HANG)).ok()?;
-        let mut client = Self { stream };
+        let mut client = Self::try_connect(addr).ok()?;
         client.try_send(bytes).then_some(client)
     }
 

@@ -2,7 +2,6 @@
 
 use std::io::{Read as _, Write as _};
 
-use rustix::process::Signal;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
@@ -11,7 +10,9 @@ use super::support::certificates::{
 };
 use super::support::http::get;
 use super::support::tunnel::{Tunnel, config, connection};
-use super::support::{Broker, PRODUCE, RawClient, Start, frame, handshake, run_to_end, wait_for};
+use super::support::{
+    AGAIN, Broker, KEPT, PRODUCE, RawClient, Start, frame, handshake, run_to_end, wait_for,
+};
 use super::{Setup, metric, shown};
 
 /// Whether records can be stored through the tunnel.
@@ -69,7 +70,7 @@ fn der(identity: &Identity) -> CertificateDer<'static> {
 }
 
 fn said(broker: &Broker, message: &str) -> usize {
-    broker.log().iter().filter(|line| line.get("message") == message).count()
+    broker.said(message).len()
 }
 
 const STAYS: &str = "the certificate stays as it was";
@@ -118,23 +119,20 @@ fn a_signal_takes_over_other_files_and_another_ca_and_bad_ones_change_nothing() 
     let written = write(setup.dir.path(), "hermitmq.toml", &file("broker", "off", "ca.pem"));
     let broker = Start::on(&setup.data).arg("--config").arg(&written).run();
     let reload = |text: &str, outcome: &str| {
-        let before = said(&broker, outcome);
         std::fs::write(&written, text).unwrap();
-        broker.signal(Signal::HUP);
-        wait_for(outcome, || (said(&broker, outcome) > before).then_some(()));
+        broker.reload(outcome);
     };
-    let (again, stays) = ("the configuration was read again", "the configuration stays as it was");
     let first = shown_to(&broker, &setup.ca);
     let second = setup.ca.broker();
     second.write(setup.dir.path(), "second");
-    reload(&file("second", "off", "ca.pem"), again);
+    reload(&file("second", "off", "ca.pem"), AGAIN);
     assert_eq!(shown_to(&broker, &setup.ca), der(&second));
     assert_ne!(first, der(&second));
     // A file that is not there, a key of something else.
-    reload(&file("third", "off", "ca.pem"), stays);
+    reload(&file("third", "off", "ca.pem"), KEPT);
     second.write(setup.dir.path(), "mixed");
     write(setup.dir.path(), "mixed.key", &setup.ca.broker().key);
-    reload(&file("mixed", "off", "ca.pem"), stays);
+    reload(&file("mixed", "off", "ca.pem"), KEPT);
     assert_eq!(shown_to(&broker, &setup.ca), der(&second));
     let error = broker.lines_at("ERROR").last().unwrap().get("error");
     assert!(error.starts_with("tls.key_file: ") && error.contains("mixed.key"), "{error}");
@@ -143,9 +141,9 @@ fn a_signal_takes_over_other_files_and_another_ca_and_bad_ones_change_nothing() 
     write(setup.dir.path(), "other.pem", &other.pem());
     let theirs = Tunnel::to(broker.addr(), &setup.ca, Some(&other.client("a")));
     let ours = Tunnel::to(broker.addr(), &setup.ca, Some(&setup.ca.client("a")));
-    reload(&file("second", "required", "ca.pem"), again);
+    reload(&file("second", "required", "ca.pem"), AGAIN);
     assert_eq!((serves(&ours), serves(&theirs)), (true, false));
-    reload(&file("second", "required", "other.pem"), again);
+    reload(&file("second", "required", "other.pem"), AGAIN);
     assert_eq!((serves(&ours), serves(&theirs)), (false, true));
 }
 

@@ -14,6 +14,7 @@ mod traffic;
 use std::path::{Path, PathBuf};
 
 use support::certificates::{Authority, Identity, write};
+use support::http::{get, metric_of};
 use support::{Broker, Start, scratch};
 
 /// A broker's files, and who has signed them.
@@ -61,7 +62,5 @@ fn shown(path: &Path) -> String {
 
 /// How often connections were closed for a reason, or handshakes failed for one.
 fn metric(broker: &Broker, name: &str) -> f64 {
-    let answer = support::http::get(broker.admin(), "/metrics");
-    let line = answer.body.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
-    line.unwrap_or_else(|| panic!("{name} is not there")).parse().unwrap()
+    metric_of(&get(broker.admin(), "/metrics").body, name)
 }

@@ -7,42 +7,21 @@ use std::io::{Read as _, Write as _};
 use hermitmq::access::{NewToken, generate};
 use hermitmq::protocol::Status;
 use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Role, Start as From};
-use rustix::process::Signal;
 
 use super::support::http::{self, try_request};
 use super::support::tunnel::{Tunnel, config, connection};
 use super::support::v1_1::{answer, connect, group, handshake_with, open};
 use super::support::{
-    Broker, CONSUME, PRODUCE, Random, RawClient, drain, frame, handshake, hermitmq, run_to_end,
-    wait_for,
+    AGAIN, Broker, CONSUME, PRODUCE, RULES, Random, RawClient, drain, frame, handshake, hermitmq,
+    run_to_end, wait_for,
 };
 use super::{Setup, shown};
 
-const RULES: &str = r#"
-[[access.certificate]]
-subject = "ci.test"
-principal = "ci"
-
-[[access.rule]]
-principals = ["alice", "ci"]
-operations = ["produce"]
-topics = ["orders"]
-
-[[access.rule]]
-principals = ["bob"]
-operations = ["consume", "commit"]
-topics = ["orders"]
-groups = ["bob-*"]
-
-[[access.rule]]
-principals = ["anonymous"]
-operations = ["produce"]
-topics = ["inbox"]
-
-[[access.rule]]
-principals = ["ops"]
-operations = ["admin"]
-"#;
+/// Theirs, and a name in a certificate that stands for another.
+fn rules() -> String {
+    let certificate = "[[access.certificate]]\nsubject = \"ci.test\"\nprincipal = \"ci\"\n";
+    format!("{certificate}{}", RULES.replace("[\"alice\"]", "[\"alice\", \"ci\"]"))
+}
 
 /// A broker with all of it; its clients may show a certificate, or none.
 struct Guarded {
@@ -57,7 +36,7 @@ impl Guarded {
         let tokens: BTreeMap<_, _> =
             ["alice", "bob", "ops"].map(|name| (name, generate().unwrap())).into();
         let config = setup.path("broker.toml");
-        fs::write(&config, text(&tokens, RULES, more)).unwrap();
+        fs::write(&config, text(&tokens, &rules(), more)).unwrap();
         let broker = setup
             .start("required")
             .with_admin()
@@ -93,23 +72,13 @@ impl Guarded {
     }
 
     fn metric(&self, name: &str) -> f64 {
-        let body = self.ask("ops", "", "/metrics").body;
-        let line = body.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+        http::metric_of(&self.ask("ops", "", "/metrics").body, name)
     }
 
     /// Another configuration, while it runs.
     fn reload(&self, rules: &str) {
-        let again = || {
-            let is = |line: &super::support::LogLine| {
-                line.get("message") == "the configuration was read again"
-            };
-            self.broker.log().iter().filter(|line| is(line)).count()
-        };
-        let before = again();
         fs::write(self.setup.path("broker.toml"), text(&self.tokens, rules, "")).unwrap();
-        self.broker.signal(Signal::HUP);
-        wait_for("the other rules", || (again() > before).then_some(()));
+        self.broker.reload(AGAIN);
     }
 }
 
@@ -222,7 +191,7 @@ fn a_rule_that_is_taken_away_ends_who_came_by_certificate() {
     let (mut other, _) = open(ci.addr(), &handshake_with("orders", produce(), None));
     let mut consumer = RawClient::consume(bob.addr(), "bob-1", "orders", 0);
     assert_eq!(consumer.read_frames(2).len(), 2);
-    guarded.reload(&RULES.replace("[\"alice\", \"ci\"]", "[\"ci\"]"));
+    guarded.reload(&rules().replace("[\"alice\", \"ci\"]", "[\"ci\"]"));
     let said = answer(&mut new, AnswerTo::Frame);
     assert_eq!(said.message, "alice may not produce to topic orders");
     assert_eq!(new.read_to_end(), b"");
@@ -231,7 +200,7 @@ fn a_rule_that_is_taken_away_ends_who_came_by_certificate() {
     assert_eq!(other.append(&frame(1, b"", b"c")), 2);
     assert_eq!(consumer.read_frame().payload(), b"c");
     // The certificate is somebody else's from now on.
-    guarded.reload(&RULES.replace("principal = \"ci\"", "principal = \"robot\""));
+    guarded.reload(&rules().replace("principal = \"ci\"", "principal = \"robot\""));
     let said = answer(&mut other, AnswerTo::Frame);
     assert_eq!(said.code, Status::Unauthenticated.code(), "{said:?}");
     assert_eq!(other.read_to_end(), b"");
