@@ -217,7 +217,7 @@ fn a_certificate_that_ends_soon_is_warned_of() {
     let broker = setup.start("required").with_admin().run();
     let warned = || {
         let lines = broker.lines_at("WARN");
-        lines.iter().any(|line| line.get("message").contains("expires within 7 days"))
+        lines.iter().any(|line| line.get("message").contains("certificate expires in "))
     };
     wait_for("the warning", || warned().then_some(()));
     let ready = get(broker.admin(), "/readyz");
