@@ -145,7 +145,7 @@ impl Server {
             tls: tls.clone(),
         });
         // Answers at once: a recovery that takes long is not taken for a process that hangs.
-        let admin = start_admin(config, &state)?;
+        let admin = start_admin(config, &state, tls.as_ref())?;
         // Each partition takes four descriptors and each of its sealed segments one, each connection one.
         let open_files = net::raise_descriptor_limit();
         tracing::debug!(open_files, "limit of open files");
@@ -245,12 +245,17 @@ fn warn_if_open(access: &Access, addr: SocketAddr) {
     }
 }
 
-fn start_admin(config: &Config, state: &Arc<admin::State>) -> Result<Option<Admin>, StartError> {
+fn start_admin(
+    config: &Config,
+    state: &Arc<admin::State>,
+    tls: Option<&Arc<Tls>>,
+) -> Result<Option<Admin>, StartError> {
     let Some(listener) = admin::Listener::bind(&config.admin, config.guards_admin())? else {
         return Ok(None);
     };
     tracing::info!(addr = %listener.addr(), "the admin listener answers");
-    Admin::start(listener, Arc::clone(state)).map(Some).map_err(StartError::Thread)
+    let tls = tls.filter(|_| config.admin.tls).cloned();
+    Admin::start(listener, Arc::clone(state), tls).map(Some).map_err(StartError::Thread)
 }
 
 fn recover(
