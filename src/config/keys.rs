@@ -88,6 +88,22 @@ pub(super) fn range(key: &str) -> Option<(u64, u64)> {
     RANGES.iter().find(|(name, ..)| *name == key).map(|&(_, min, max)| (min, max))
 }
 
+/// What the whole number of a key counts, by the end of its name; none for one that counts things.
+pub(super) fn unit(key: &str) -> Option<&'static str> {
+    const UNITS: &[(&str, &str)] = &[
+        ("mb_per_s", "MiB a second"),
+        ("kb_per_s", "KiB a second"),
+        ("_hours", "hours"),
+        ("_min", "minutes"),
+        ("_sec", "seconds"),
+        ("_ms", "milliseconds"),
+        ("_mb", "MiB"),
+        ("_kb", "KiB"),
+        ("_percent", "percent"),
+    ];
+    UNITS.iter().find(|(end, _)| key.ends_with(end)).map(|(_, unit)| *unit)
+}
+
 /// Whether 0 or less means the default.
 pub(super) fn zero_is_default(key: &str) -> bool {
     ZERO_IS_DEFAULT.contains(&key)
