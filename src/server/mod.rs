@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::access::{Access, AccessError};
+use crate::access::{Access, AccessError, Table};
 use crate::admin::{self, About, Admin, BindError};
 use crate::broker::{Broker, BrokerError, CloseError, OpenProgress, Parts};
 use crate::config::{Config, ConfigError, Loaded};
@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
-use crate::tls::{self, Tls};
+use crate::tls::{self, Expiry, Tls};
 
 use adapters::{Connections, LogLevel, Pulse};
 use cleanup::Cleanup;
@@ -231,8 +231,26 @@ impl Server {
 
 /// What connections with TLS are accepted with; `None` if nobody speaks it.
 fn load_tls(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Arc<Tls>>, tls::LoadError> {
-    let wanted = config.tls.mode != tls::Mode::Off || config.admin.tls;
+    let wanted = config.tls.mode.is_on() || config.admin.tls;
     wanted.then(|| Tls::load(&config.tls, metrics)).transpose()
+}
+
+/// Reads the certificates and tokens that a configuration names, as a start does before it opens the log: why it would not start,
+/// and what it would warn of.
+pub fn check_files(config: &Config) -> Result<Option<String>, Vec<StartError>> {
+    let mut errors: Vec<_> =
+        Table::build(&config.access).err().map(StartError::from).into_iter().collect();
+    let expiry = match load_tls(config, &Arc::default()) {
+        Ok(tls) => tls.map_or(Expiry::Fine, |tls| tls.expiry()),
+        Err(error) => {
+            errors.push(error.into());
+            Expiry::Fine
+        }
+    };
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    Ok((expiry != Expiry::Fine).then(|| format!("the broker's certificate {expiry}")))
 }
 
 /// Without rules whoever can connect may do everything.
