@@ -112,6 +112,8 @@ fn a_configuration_of_another_user() {
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
     fs::write(&file, format!("access.tokens_file = '{}'\n", tokens.display())).unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::create_dir(&data).unwrap();
+    chown(&data, Some(NOBODY), None).unwrap();
     let mut check = run_by_nobody(&binary);
     check.args(["config", "check"]).arg(&file);
     let mut start = as_nobody(&binary, &data);
