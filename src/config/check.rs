@@ -11,7 +11,7 @@ use super::error::one_line;
 use super::layer::{DEFAULT, Layer};
 use super::tables::{self, Form};
 use super::topics::{self, TOPIC};
-use super::{Config, Problem, flatten, keys, shown};
+use super::{Config, Problem, flatten, flatten_to, keys, shown};
 
 /// The list of quotas, and what is in its tables.
 pub(super) const QUOTA: &str = "security.quota";
@@ -51,7 +51,7 @@ pub(super) fn check(figment: &Figment, merged: &Dict, defaults: &Dict) -> Checke
         topics::check(figment, &list, &mut checked);
     }
     access::check(figment, &mut merged, &mut checked);
-    for (key, value) in flatten(&merged) {
+    for (key, value) in flatten_to(&merged, &|key| known.contains_key(key)) {
         let layer = layer_of(figment, &key, &value);
         let Some(default) = known.get(&key) else {
             checked.unknown(&key, &layer, &value, &known);

@@ -165,11 +165,23 @@ fn dict_of(config: &Config) -> Result<Dict, ConfigError> {
 
 /// The leaves of a tree by their dotted keys. An empty table counts as a leaf.
 fn flatten(dict: &Dict) -> BTreeMap<String, Value> {
-    fn walk(prefix: &str, dict: &Dict, leaves: &mut BTreeMap<String, Value>) {
+    flatten_to(dict, &|_| false)
+}
+
+/// The same; what stands at a key that `is_leaf` is one, also a table.
+fn flatten_to(dict: &Dict, is_leaf: &impl Fn(&str) -> bool) -> BTreeMap<String, Value> {
+    fn walk(
+        prefix: &str,
+        dict: &Dict,
+        is_leaf: &impl Fn(&str) -> bool,
+        leaves: &mut BTreeMap<String, Value>,
+    ) {
         for (name, value) in dict {
             let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
             match value {
-                Value::Dict(_, inner) if !inner.is_empty() => walk(&key, inner, leaves),
+                Value::Dict(_, inner) if !inner.is_empty() && !is_leaf(&key) => {
+                    walk(&key, inner, is_leaf, leaves);
+                }
                 leaf => {
                     leaves.insert(key, leaf.clone());
                 }
@@ -177,7 +189,7 @@ fn flatten(dict: &Dict) -> BTreeMap<String, Value> {
         }
     }
     let mut leaves = BTreeMap::new();
-    walk("", dict, &mut leaves);
+    walk("", dict, is_leaf, &mut leaves);
     leaves
 }
 
