@@ -58,7 +58,7 @@ const CHECK_HELP: &str = "\
 OPERATION is produce, consume, commit or admin. RESOURCE is the name of a topic, of a group for commit, or
 topic:NAME, group:NAME, or broker: the broker as a whole.
 
-Certificates and tokens that it names are read as a start would: run it as the broker's user. With --can they are not.
+Certificates and tokens that the file names are read as a start would: run it as the broker's user. With --can they are not.
 
 Exit codes: 0 the file is right, and with --can it is allowed; 1 it is denied; 2 the file or the usage is wrong.";
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use figment::error::Kind;
 use figment::value::{Dict, Value};
 use figment::{Figment, Profile};
+use serde::de::DeserializeOwned;
 
 use super::access;
 use super::error::one_line;
@@ -133,25 +134,28 @@ fn judge(key: &str, value: &Value, default: &Value) -> Verdict {
         return judge_empty(key);
     }
     // The value alone over the defaults: whatever the types refuse is about this key.
-    let typed = tried(value, |value| {
+    let alone = |value| {
         let mut values = Dict::new();
         set(&mut values, key, value);
-        Figment::from(Layer::named(DEFAULT, values)).extract::<Config>()
-    });
-    typed.map_or_else(Verdict::Refuse, |_| Verdict::Use)
+        values
+    };
+    tried::<Config>(value, alone).map_or_else(Verdict::Refuse, |_| Verdict::Use)
 }
 
-/// A value as its type; what that says about a value it refuses.
-pub(super) fn tried<T>(
+/// Reads a value among others that are right; what its type says if it refuses it.
+pub(super) fn tried<T: DeserializeOwned>(
     value: &Value,
-    extract: impl Fn(Value) -> Result<T, figment::Error>,
+    among: impl Fn(Value) -> Dict,
 ) -> Result<T, String> {
-    extract(value.clone()).map_err(|error| {
+    let read = |value| {
+        let values = Layer::named(DEFAULT, among(value));
+        Figment::from(values).extract::<T>().map_err(|error| error.kind)
+    };
+    read(value.clone()).map_err(|kind| {
         // A choice tells its words to whoever has given another word.
-        let is_choice = matches!(&error.kind, Kind::InvalidType(_, it) if it.starts_with("enum "));
-        let of_word = || extract(Value::from("")).err();
-        let error = is_choice.then(of_word).flatten().unwrap_or(error);
-        refusal(&error.kind, value)
+        let is_choice = matches!(&kind, Kind::InvalidType(_, it) if it.starts_with("enum "));
+        let of_word = || read(Value::from("")).err();
+        refusal(&is_choice.then(of_word).flatten().unwrap_or(kind), value)
     })
 }
 

@@ -6,7 +6,6 @@ use figment::Figment;
 use figment::value::{Dict, Value};
 
 use super::check::{Checked, judge_number, layer_of, tried};
-use super::layer::{DEFAULT, Layer};
 use super::{Problem, flatten, keys, shown};
 use crate::broker::TopicOptions;
 use crate::model::{TopicName, limits};
@@ -105,11 +104,12 @@ fn judge(name: &str, value: &Value) -> Result<(), String> {
         return judge_number(name, value, (min, max));
     }
     // The value alone on a topic that is right: whatever the types refuse is about this key.
-    let topic = tried(value, |value| {
+    let of_topic = |value| {
         let mut dict = template();
         dict.insert(name.to_owned(), value);
-        Figment::from(Layer::named(DEFAULT, dict)).extract::<TopicOptions>()
-    })?;
+        dict
+    };
+    let topic: TopicOptions = tried(value, of_topic)?;
     if topic.name.is_reserved() {
         return Err(format!("{} is a name that the broker keeps for itself", shown(value)));
     }
