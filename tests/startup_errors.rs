@@ -186,6 +186,19 @@ fn addresses_that_are_none() {
         command.env("HERMITMQ_SERVER__PORT", port);
         names(&only_line(&run_to_end(command, Vec::new())), "HERMITMQ_SERVER__PORT");
     }
+    for (set, said) in [
+        (
+            "storage.durability=never",
+            "(set by --set): must be one of interval, always, not \"never\"",
+        ),
+        (
+            "storage.flush_interval_ms=x",
+            "(set by --set): must be a whole number of milliseconds from ",
+        ),
+        ("server=5", "must be KEY=VALUE"),
+    ] {
+        names(&fails(&Start::on(&data).arg("--set").arg(set)), said);
+    }
     names(&with("HERMITMQ_SERVER__HOST", ""), "server.host");
     for listen in ["nonsense", "127.0.0.1", "127.0.0.1:99999"] {
         names(&with("HERMITMQ_ADMIN__LISTEN", listen), "admin.listen");

@@ -37,12 +37,18 @@ fn assert_names(line: &str, whats: &[&str]) {
     }
 }
 
-/// The broker as a user that owns nothing here.
-fn as_nobody(exe: &Path, data: &Path) -> Command {
+/// The program as a user that owns nothing here.
+fn run_by_nobody(exe: &Path) -> Command {
     let mut command = Command::new(exe);
-    command.args(["serve", "--port", "0", "--data-dir"]).arg(data).env_clear();
+    command.env_clear().current_dir("/").uid(NOBODY).gid(NOBODY);
+    command
+}
+
+/// The broker as that user.
+fn as_nobody(exe: &Path, data: &Path) -> Command {
+    let mut command = run_by_nobody(exe);
+    command.args(["serve", "--port", "0", "--data-dir"]).arg(data);
     command.env("HERMITMQ_ADMIN__LISTEN", "");
-    command.current_dir("/").uid(NOBODY).gid(NOBODY);
     command
 }
 
@@ -99,6 +105,23 @@ fn a_configuration_of_another_user() {
     let mut command = as_nobody(&binary, &data);
     command.arg("--config").arg(&file);
     assert_names(&refused(command), &[file.to_str().unwrap(), "Permission denied"]);
+
+    // It can be read, what it names cannot: that is said by the check as by a start.
+    let tokens = dir.path().join("tokens");
+    fs::write(&tokens, "").unwrap();
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
+    fs::write(&file, format!("access.tokens_file = '{}'\n", tokens.display())).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::create_dir(&data).unwrap();
+    chown(&data, Some(NOBODY), None).unwrap();
+    let mut check = run_by_nobody(&binary);
+    check.args(["config", "check"]).arg(&file);
+    let mut start = as_nobody(&binary, &data);
+    start.arg("--config").arg(&file);
+    for command in [check, start] {
+        let line = refused(command);
+        assert_names(&line, &["access.tokens_file", tokens.to_str().unwrap(), "Permission denied"]);
+    }
 }
 
 #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::fs;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::network::Network;
@@ -13,10 +13,7 @@ use super::principal::{ANONYMOUS, Principal};
 use super::rule::{Operation, Rule, Who};
 use super::table::Table;
 use super::token::{TokenEntry, TokenHash};
-use crate::model::{GroupName, TopicName};
-
-/// Likeness (0 to 1) below which a suggestion misleads more than it helps.
-const NEAR: f64 = 0.8;
+use crate::model::{GroupName, TopicName, nearest, read_named_file};
 
 /// Largest file of tokens, in bytes.
 const FILE_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -70,14 +67,9 @@ impl Options {
     }
 }
 
-/// A regular file of a size that is no mistake: others may never end.
 fn read_file(file: &str) -> io::Result<String> {
-    let about = fs::metadata(file)?;
-    if !about.is_file() || about.len() > FILE_BYTES_MAX {
-        let message = format!("it is no regular file of at most {FILE_BYTES_MAX} bytes");
-        return Err(io::Error::other(message));
-    }
-    fs::read_to_string(file)
+    let bytes = read_named_file(Path::new(file), FILE_BYTES_MAX)?;
+    String::from_utf8(bytes).map_err(|_| io::Error::other("is not UTF-8"))
 }
 
 /// Principals in rules that nobody can be. Not wrong: whoever takes a token away leaves its rules.
@@ -97,14 +89,6 @@ fn nobody(options: &Options, table: &Table) -> Vec<Problem> {
         }
     }
     found
-}
-
-fn nearest<'a>(text: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    known
-        .map(|known| (strsim::jaro_winkler(text, known), known))
-        .filter(|(likeness, _)| *likeness >= NEAR)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, known)| known)
 }
 
 /// Reads options and remembers what is wrong.

@@ -122,7 +122,9 @@ fn tokens_go_before_certificates_and_those_before_networks() {
     assert_eq!(who(shown(Some("hmq_no"), Some("ci.example"))), Err(Denied::Token));
     assert_eq!(who(shown(None, Some("ci.example"))), Ok("ci".to_owned()));
     assert_eq!(who(shown(None, Some("bob"))), Ok("bob".to_owned()), "its name is the principal");
-    assert_eq!(who(shown(None, Some("bo\nb"))), Err(Denied::Certificate));
+    for name in ["bo\nb", "*", " bob", "", &"b".repeat(256)] {
+        assert_eq!(who(shown(None, Some(name))), Err(Denied::Certificate), "{name:?}");
+    }
     assert_eq!(who(shown(None, None)), Ok("here".to_owned()), "the narrowest network");
     let from = |address: &str| {
         let address = address.parse().unwrap();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::problem::{Kind, Problem};
-use crate::model::{GroupName, PartitionId, TopicName, limits};
+use crate::model::{GroupName, PartitionId, TopicName, limits, nearest};
 
 /// A body of JSON.
 pub(super) struct Json<T>(pub(super) T);
@@ -52,16 +52,11 @@ pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     Ok(value)
 }
 
-/// From this likeness on, a name may be what was meant.
-const NEAR: f64 = 0.8;
-
 /// The name that serde does not know, and what to say of it. The names that it knows are in its message alone.
 fn unknown(cause: &str) -> Option<(&str, String)> {
     let (name, rest) = cause.strip_prefix("unknown field `")?.split_once("`, expected ")?;
     let known: Vec<&str> = rest.split('`').skip(1).step_by(2).collect();
-    let likeness = |candidate: &&str| strsim::jaro_winkler(name, candidate);
-    let nearest = known.iter().copied().max_by(|a, b| likeness(a).total_cmp(&likeness(b)));
-    let detail = match nearest.filter(|nearest| likeness(nearest) >= NEAR) {
+    let detail = match nearest(name, known.iter().copied()) {
         Some(nearest) => format!("there is no such name; did you mean {nearest}?"),
         None => format!("there is no such name; there are {}", known.join(", ")),
     };

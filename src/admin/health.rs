@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::extract::Json;
 use super::state::{Pulse, State};
 use crate::broker::{Broker, Problem};
-use crate::tls::{EXPIRES_SOON, Tls};
+use crate::tls::{Expiry, Tls};
 
 /// How long a probe waits for the reactors' answers.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
@@ -100,13 +100,8 @@ fn recovery(state: &State) -> Check {
 
 /// One that has expired is refused by clients, not by the broker, and those that are connected stay.
 fn certificate(tls: &Tls) -> Check {
-    let wrong = match tls.expires_in() {
-        Duration::ZERO => Some("it has expired; renew tls.cert_file".to_owned()),
-        left if left < EXPIRES_SOON => {
-            Some(format!("it expires in {} h; renew tls.cert_file", left.as_secs() / 3600))
-        }
-        _ => None,
-    };
+    let expiry = tls.expiry();
+    let wrong = (expiry != Expiry::Fine).then(|| format!("it {expiry}"));
     Check { required: false, ..Check::required("certificate", wrong) }
 }
 

@@ -44,7 +44,6 @@ pub struct Listener {
     pub(super) socket: TcpListener,
     addr: SocketAddr,
     pub(super) hosts: Hosts,
-    pub(super) tls: bool,
 }
 
 impl Listener {
@@ -64,7 +63,7 @@ impl Listener {
             let socket = TcpListener::bind(addr)?;
             socket.set_nonblocking(true)?;
             let addr = socket.local_addr()?;
-            Ok(Self { socket, addr, hosts: Hosts::of(listen, addr.ip()), tls: options.tls })
+            Ok(Self { socket, addr, hosts: Hosts::of(listen, addr.ip()) })
         };
         bound().map(Some).map_err(|source: io::Error| {
             let hint = hint(&source);

@@ -3,13 +3,11 @@
 use std::error::Error;
 use std::io;
 
-use rustix::io::Errno;
-
 use super::problem::{Kind, Problem};
 use super::state::CloseError;
 use crate::broker::{
     AppendError, CommitError, GroupError, LocateError, PartitionError, PeekError, StoreError,
-    TopicError,
+    TopicError, is_out_of_descriptors,
 };
 
 /// A topic was not found, created, altered or deleted.
@@ -73,10 +71,8 @@ pub(super) fn of_peek(error: &PeekError) -> Problem {
 /// A file was not opened, written or read. Where there was no descriptor for it, no disk is to blame.
 fn of_disk(error: &(dyn Error + 'static), detail: String) -> Problem {
     let mut causes = std::iter::successors(Some(error), |&error| error.source());
-    let no_descriptor = causes.any(|cause| {
-        let errno = cause.downcast_ref::<io::Error>().and_then(Errno::from_io_error);
-        matches!(errno, Some(Errno::MFILE | Errno::NFILE))
-    });
+    let no_descriptor =
+        causes.any(|cause| cause.downcast_ref::<io::Error>().is_some_and(is_out_of_descriptors));
     if no_descriptor {
         let way_out = "the broker needs a higher limit (ulimit -n, LimitNOFILE of systemd)";
         return Problem::new(Kind::LimitReached, format!("{detail}; {way_out}"));
@@ -111,6 +107,7 @@ pub(super) fn of_store(error: &StoreError) -> Problem {
 #[cfg(test)]
 mod tests {
     use axum::response::IntoResponse as _;
+    use rustix::io::Errno;
 
     use super::*;
 

@@ -47,8 +47,8 @@ pub struct Admin {
 }
 
 impl Admin {
-    /// Starts to answer.
-    pub fn start(listener: Listener, state: Arc<State>) -> io::Result<Self> {
+    /// Starts to answer: over TLS if there is any, and over nothing else then.
+    pub fn start(listener: Listener, state: Arc<State>, tls: Option<Arc<Tls>>) -> io::Result<Self> {
         let runtime = runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .max_blocking_threads(BLOCKING_THREADS_MAX)
@@ -56,13 +56,7 @@ impl Admin {
             .enable_all()
             .build()?;
         let addr = listener.addr();
-        let Listener { socket, hosts, tls, .. } = listener;
-        let tls = match (tls, &state.about.tls) {
-            (false, _) => None,
-            (true, Some(tls)) => Some(Arc::clone(tls)),
-            // Never without.
-            (true, None) => return Err(io::Error::other("there is no certificate")),
-        };
+        let Listener { socket, hosts, .. } = listener;
         let listener = {
             let _in_runtime = runtime.enter();
             TcpListener::from_std(socket)?

@@ -67,7 +67,7 @@ fn ask(addr: SocketAddr, request: &str) -> String {
 #[test]
 fn while_the_log_is_recovered_the_process_lives_and_is_not_ready() {
     let listener = Listener::bind(&options("127.0.0.1:0", false), false).unwrap().unwrap();
-    let admin = Admin::start(listener, State::new(about())).unwrap();
+    let admin = Admin::start(listener, State::new(about()), None).unwrap();
     let get = |path: &str| ask(admin.addr(), &format!("GET {path}"));
     assert!(get("/livez").starts_with("HTTP/1.1 200 "));
     for path in ["/readyz", "/startupz"] {

@@ -75,4 +75,5 @@ pub use wake::{WaiterId, Wake};
 
 pub use crate::storage::{
     Appended, Compacted, Cursor, Deleted, Fetch, LocateError, Moved, SegmentSize,
+    is_out_of_descriptors,
 };

@@ -58,6 +58,8 @@ const CHECK_HELP: &str = "\
 OPERATION is produce, consume, commit or admin. RESOURCE is the name of a topic, of a group for commit, or
 topic:NAME, group:NAME, or broker: the broker as a whole.
 
+Certificates and tokens that the file names are read as a start would: run it as the broker's user. With --can they are not.
+
 Exit codes: 0 the file is right, and with --can it is allowed; 1 it is denied; 2 the file or the usage is wrong.";
 
 const PRODUCE_HELP: &str = "\
@@ -197,7 +199,7 @@ pub(super) enum Command {
 pub(super) enum ConfigCommand {
     /// Print the settings in effect, one `key = value  # what set it` a line
     Show(ShowArgs),
-    /// Check a file alone, without the environment; with --can, say what its rules allow
+    /// Check a file alone, without the environment, and the files that it names; with --can, say what its rules allow
     #[command(after_help = CHECK_HELP)]
     Check {
         /// The file, TOML or JSON

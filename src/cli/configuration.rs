@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::access::{Operation, Principal, Resource, Table};
 use crate::config::{Config, Setting, Sources};
 use crate::model::{GroupName, TopicName};
+use crate::server;
 
 use super::args::ShowArgs;
 use super::failure::Failure;
@@ -36,16 +37,23 @@ pub(super) fn show(args: &ShowArgs) -> Result<(), Failure> {
     show::show(args.output, &shown.collect::<Vec<_>>(), |_| text)
 }
 
-/// Checks a file over the defaults alone; with `can`, says whether a principal may do something to something.
+/// Checks a file over the defaults alone, and the files that it names; with `can`, says whether a principal may do something to
+/// something, and leaves those alone.
 pub(super) fn check(file: PathBuf, can: Option<&[String]>) -> Result<(), Failure> {
     let name = file.display().to_string();
     let sources = Sources { file: Some(file), ..Sources::default() };
     let loaded = Config::load(&sources).map_err(|error| Failure::Usage(error.to_string()))?;
-    warn(&loaded.warnings);
-    match can {
-        None => print(&format!("{name}: ok\n")),
-        Some(can) => decide(&loaded.config, can),
+    if let Some(can) = can {
+        warn(&loaded.warnings);
+        return decide(&loaded.config, can);
     }
+    let of_files = server::check_files(&loaded.config).map_err(|errors| {
+        let lines: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        Failure::Usage(lines.join("\n"))
+    })?;
+    warn(&loaded.warnings);
+    warn(of_files.as_slice());
+    print(&format!("{name}: ok\n"))
 }
 
 fn decide(config: &Config, can: &[String]) -> Result<(), Failure> {

@@ -68,5 +68,5 @@ pub(super) fn flags(args: &ServeArgs) -> Result<BTreeMap<String, Flag>, Failure>
 }
 
 fn is_dotted(key: &str) -> bool {
-    !key.is_empty() && key.split('.').all(|part| !part.is_empty())
+    key.contains('.') && key.split('.').all(|part| !part.is_empty())
 }

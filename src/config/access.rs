@@ -4,27 +4,13 @@
 use figment::Figment;
 use figment::value::{Dict, Value};
 
-use super::check::{Checked, layer_of};
+use super::check::Checked;
 use super::layer::DEFAULT;
-use super::{Config, Problem, dict_of, flatten, keys, shown};
+use super::tables::{self, Form};
+use super::{Config, Problem};
 
 /// The section.
 pub(super) const ACCESS: &str = "access";
-
-/// Key of the file of client certificates' authority: with it anybody may be the principal of its certificate's name.
-const CLIENT_CA: (&str, &str) = ("tls", "client_ca_file");
-
-/// What a value of a table is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
-    Text,
-    /// A text that no message repeats.
-    Secret,
-    /// A list of texts.
-    Texts,
-    /// One that may be left out.
-    OptionalTexts,
-}
 
 /// The lists, and what is in their tables.
 const LISTS: &[(&str, &[(&str, Form)])] = &[
@@ -54,89 +40,17 @@ pub(super) fn check(figment: &Figment, merged: &mut Dict, checked: &mut Checked)
     for (list, fields) in LISTS {
         let Some(value) = section.remove(*list) else { continue };
         let key = format!("{ACCESS}.{list}");
-        let Value::Array(_, items) = &value else {
-            let message = format!("is a list in a file, each of it a table [[{key}]]");
-            let alone = Dict::from([(key, value.clone())]);
-            for (key, value) in flatten(&alone) {
-                let layer = layer_of(figment, &key, &value);
-                checked.problems.push(Problem::key(&key, &layer, &*message));
-            }
-            continue;
-        };
-        let tables = items.iter().enumerate().map(|(number, item)| {
-            table(figment, &format!("{key}[{number}]"), item, fields, checked)
-        });
-        usable.insert((*list).to_owned(), Value::from(tables.collect::<Vec<_>>()));
+        let tables = tables::check(figment, &key, &value, fields, checked);
+        usable.extend(tables.map(|tables| ((*list).to_owned(), tables)));
     }
     if let Some(Value::Dict(_, section)) = checked.values.get_mut(ACCESS) {
         section.extend(usable);
     }
 }
 
-fn table(
-    figment: &Figment,
-    key: &str,
-    item: &Value,
-    fields: &[(&str, Form)],
-    checked: &mut Checked,
-) -> Value {
-    let mut wrong = |key: &str, value: &Value, message: String| {
-        checked.problems.push(Problem::key(key, &layer_of(figment, key, value), message));
-    };
-    let Value::Dict(_, dict) = item else {
-        wrong(key, item, format!("must be a table, not {}", shown(item)));
-        return Value::from(Dict::new());
-    };
-    for (name, value) in dict {
-        let key = format!("{key}.{name}");
-        match fields.iter().find(|(known, _)| known == name) {
-            None => wrong(&key, value, unknown(&key, fields)),
-            Some((_, form)) => match form.judge(value) {
-                Err(message) => wrong(&key, value, message),
-                Ok(()) => {
-                    checked.layers.insert(key.clone(), layer_of(figment, &key, value));
-                }
-            },
-        }
-    }
-    let mut wrong = |key: &str, message: &str| {
-        checked.problems.push(Problem::key(key, &layer_of(figment, key, item), message));
-    };
-    for (name, form) in fields {
-        if !dict.contains_key(*name) && *form != Form::OptionalTexts {
-            wrong(&format!("{key}.{name}"), "is missing");
-        }
-    }
-    item.clone()
-}
-
-fn unknown(key: &str, fields: &[(&str, Form)]) -> String {
-    let table = key.rsplit_once('.').map_or(key, |(table, _)| table);
-    let known: Vec<String> = fields.iter().map(|(name, _)| format!("{table}.{name}")).collect();
-    match keys::nearest(key, &known) {
-        Some(name) => format!("unknown key; did you mean {name}?"),
-        None => format!("unknown key; it has {}", known.join(", ")),
-    }
-}
-
-impl Form {
-    fn judge(self, value: &Value) -> Result<(), String> {
-        let is_text = |value: &Value| value.as_str().is_some();
-        match self {
-            Self::Text if !is_text(value) => Err(format!("must be a string, not {}", shown(value))),
-            Self::Secret if !is_text(value) => Err("must be a string".to_owned()),
-            Self::Text | Self::Secret => Ok(()),
-            Self::Texts | Self::OptionalTexts => match value.as_array() {
-                Some(items) if items.iter().all(is_text) => Ok(()),
-                _ => Err(format!("must be a list of strings, not {}", shown(value))),
-            },
-        }
-    }
-}
-
 /// Adds what the section itself finds wrong with a configuration whose form is right.
 pub(super) fn judge(config: &Config, checked: &mut Checked) {
-    let (problems, warnings) = config.access.check(certificates(&checked.values));
+    let (problems, warnings) = config.access.check(config.takes_certificates());
     let layer = |key: &str| {
         let exact = checked.layers.get(key);
         // Behind the key may stand which line it is.
@@ -152,31 +66,22 @@ pub(super) fn judge(config: &Config, checked: &mut Checked) {
     checked.problems.extend(problems.collect::<Vec<_>>());
 }
 
-/// Whether somebody can be told from others, and there are rules for it.
-pub(super) fn guards(values: &Dict) -> bool {
-    let section = values.get(ACCESS).and_then(Value::as_dict);
-    let Some(section) = section else { return false };
-    let has = |name: &str| match section.get(name) {
-        Some(Value::Array(_, items)) => !items.is_empty(),
-        Some(value) => value.as_str().is_some_and(|text| !text.is_empty()),
-        None => false,
-    };
-    let known = ["tokens", "tokens_file", "token", "network"].into_iter().any(has);
-    has("rule") && (known || certificates(values))
-}
-
 impl Config {
     /// Whether the admin listener asks who somebody is: there are rules, and somebody can be told from others.
     pub fn guards_admin(&self) -> bool {
-        dict_of(self).is_ok_and(|values| guards(&values))
+        let access = &self.access;
+        let known = !access.tokens.expose().is_empty()
+            || !access.tokens_file.is_empty()
+            || !access.token.is_empty()
+            || !access.network.is_empty()
+            || self.takes_certificates();
+        known && !access.rule.is_empty()
     }
-}
 
-/// Whether clients may show certificates.
-fn certificates(values: &Dict) -> bool {
-    let (section, name) = CLIENT_CA;
-    let file = values.get(section).and_then(Value::as_dict).and_then(|section| section.get(name));
-    file.and_then(Value::as_str).is_some_and(|file| !file.is_empty())
+    /// Whether anybody may be the principal of a certificate's name.
+    fn takes_certificates(&self) -> bool {
+        self.tls.client_ca_file.is_some()
+    }
 }
 
 /// The values of the lists with their keys, as `hermitmq config show` lists them.

@@ -5,12 +5,22 @@ use std::collections::BTreeMap;
 use figment::error::Kind;
 use figment::value::{Dict, Value};
 use figment::{Figment, Profile};
+use serde::de::DeserializeOwned;
 
 use super::access;
 use super::error::one_line;
 use super::layer::{DEFAULT, Layer};
+use super::tables::{self, Form};
 use super::topics::{self, TOPIC};
-use super::{Config, Problem, flatten, keys, shown};
+use super::{Config, Problem, flatten, flatten_to, keys, shown};
+
+/// The list of quotas, and what is in its tables.
+pub(super) const QUOTA: &str = "security.quota";
+const QUOTA_FIELDS: &[(&str, Form)] = &[
+    ("consume_kb_per_s", Form::OptionalNumber(1, keys::U32_MAX)),
+    ("principal", Form::Text),
+    ("produce_kb_per_s", Form::OptionalNumber(1, keys::U32_MAX)),
+];
 
 /// The outcome of a check.
 #[derive(Debug, Default)]
@@ -42,7 +52,7 @@ pub(super) fn check(figment: &Figment, merged: &Dict, defaults: &Dict) -> Checke
         topics::check(figment, &list, &mut checked);
     }
     access::check(figment, &mut merged, &mut checked);
-    for (key, value) in flatten(&merged) {
+    for (key, value) in flatten_to(&merged, &|key| known.contains_key(key)) {
         let layer = layer_of(figment, &key, &value);
         let Some(default) = known.get(&key) else {
             checked.unknown(&key, &layer, &value, &known);
@@ -50,6 +60,12 @@ pub(super) fn check(figment: &Figment, merged: &Dict, defaults: &Dict) -> Checke
         };
         if layer == DEFAULT || matches!(value, Value::Empty(..)) {
             checked.layers.insert(key, DEFAULT.to_owned());
+            continue;
+        }
+        if key == QUOTA {
+            if let Some(list) = tables::check(figment, &key, &value, QUOTA_FIELDS, &mut checked) {
+                checked.accept(key, layer, list);
+            }
             continue;
         }
         match judge(&key, &value, default) {
@@ -63,7 +79,6 @@ pub(super) fn check(figment: &Figment, merged: &Dict, defaults: &Dict) -> Checke
             }
         }
     }
-    checked.relations();
     checked
 }
 
@@ -112,39 +127,64 @@ fn judge(key: &str, value: &Value, default: &Value) -> Verdict {
                 };
                 Verdict::UseDefault(format!("is {n}, which means {default}"))
             }
-            _ => judge_number(value, range).map_or_else(Verdict::Refuse, |()| Verdict::Use),
+            _ => judge_number(key, value, range).map_or_else(Verdict::Refuse, |()| Verdict::Use),
         };
     }
     if value.as_str() == Some("") {
         return judge_empty(key);
     }
     // The value alone over the defaults: whatever the types refuse is about this key.
-    let mut values = Dict::new();
-    set(&mut values, key, value.clone());
-    match Figment::from(Layer::named(DEFAULT, values)).extract::<Config>() {
-        Ok(_) => Verdict::Use,
-        Err(error) => Verdict::Refuse(refusal(&error.kind, value)),
-    }
+    let alone = |value| {
+        let mut values = Dict::new();
+        set(&mut values, key, value);
+        values
+    };
+    tried::<Config>(value, alone).map_or_else(Verdict::Refuse, |_| Verdict::Use)
 }
 
-/// What the types say about a value they refuse.
-pub(super) fn refusal(kind: &Kind, value: &Value) -> String {
+/// Reads a value among others that are right; what its type says if it refuses it.
+pub(super) fn tried<T: DeserializeOwned>(
+    value: &Value,
+    among: impl Fn(Value) -> Dict,
+) -> Result<T, String> {
+    let read = |value| {
+        let values = Layer::named(DEFAULT, among(value));
+        Figment::from(values).extract::<T>().map_err(|error| error.kind)
+    };
+    read(value.clone()).map_err(|kind| {
+        // A choice tells its words to whoever has given another word.
+        let is_choice = matches!(&kind, Kind::InvalidType(_, it) if it.starts_with("enum "));
+        let of_word = || read(Value::from("")).err();
+        refusal(&is_choice.then(of_word).flatten().unwrap_or(kind), value)
+    })
+}
+
+fn refusal(kind: &Kind, value: &Value) -> String {
     match kind {
         Kind::UnknownVariant(_, valid) => {
             format!("must be one of {}, not {}", valid.join(", "), shown(value))
         }
         Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => {
+            let expected = match expected.as_str() {
+                "a boolean" => "true or false",
+                "path string" => "a string",
+                other => other,
+            };
             format!("must be {expected}, not {}", shown(value))
         }
         other => one_line(&other.to_string()),
     }
 }
 
-/// Whether the value is a whole number from `min` to `max`; what to say if it is not.
-pub(super) fn judge_number(value: &Value, (min, max): (u64, u64)) -> Result<(), String> {
+/// Whether the value of a key is a whole number from `min` to `max`; what to say if it is not.
+pub(super) fn judge_number(key: &str, value: &Value, (min, max): (u64, u64)) -> Result<(), String> {
     match whole_number(value) {
         Some(n) if n >= i128::from(min) && n <= i128::from(max) => Ok(()),
-        _ => Err(format!("must be a whole number from {min} to {max}, not {}", shown(value))),
+        _ => {
+            let of_unit = keys::unit(key).map_or_else(String::new, |unit| format!(" of {unit}"));
+            let given = shown(value);
+            Err(format!("must be a whole number{of_unit} from {min} to {max}, not {given}"))
+        }
     }
 }
 

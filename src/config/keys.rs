@@ -1,6 +1,6 @@
 //! What the types of the options do not say about a key: its range, and how the Go original reads it.
 
-use crate::model::limits;
+use crate::model::{likeness, limits, nearest_by};
 
 /// Longest time that a configuration may set, in seconds.
 const TIMEOUT_SEC_MAX: u64 = 3600;
@@ -88,6 +88,22 @@ pub(super) fn range(key: &str) -> Option<(u64, u64)> {
     RANGES.iter().find(|(name, ..)| *name == key).map(|&(_, min, max)| (min, max))
 }
 
+/// What the whole number of a key counts, by the end of its name; none for one that counts things.
+pub(super) fn unit(key: &str) -> Option<&'static str> {
+    const UNITS: &[(&str, &str)] = &[
+        ("mb_per_s", "MiB a second"),
+        ("kb_per_s", "KiB a second"),
+        ("_hours", "hours"),
+        ("_min", "minutes"),
+        ("_sec", "seconds"),
+        ("_ms", "milliseconds"),
+        ("_mb", "MiB"),
+        ("_kb", "KiB"),
+        ("_percent", "percent"),
+    ];
+    UNITS.iter().find(|(end, _)| key.ends_with(end)).map(|(_, unit)| *unit)
+}
+
 /// Whether 0 or less means the default.
 pub(super) fn zero_is_default(key: &str) -> bool {
     ZERO_IS_DEFAULT.contains(&key)
@@ -107,8 +123,6 @@ pub(super) fn nearest<'a>(
     key: &str,
     valid: impl IntoIterator<Item = &'a String>,
 ) -> Option<&'a str> {
-    /// Below this likeness (0 to 1) a suggestion misleads more than it helps.
-    const NEAR: f64 = 0.82;
     /// The right name in the wrong section counts a little less than a slip in both.
     const WRONG_SECTION: f64 = 0.95;
 
@@ -117,16 +131,10 @@ pub(super) fn nearest<'a>(
         (section.to_owned(), name.to_owned())
     };
     let (section, name) = split(key);
-    let likeness = |candidate: &str| {
+    nearest_by(valid.into_iter().map(String::as_str), |candidate| {
         let (its_section, its_name) = split(candidate);
-        let sections = strsim::jaro_winkler(&section, &its_section);
-        let names = strsim::jaro_winkler(&name, &its_name);
+        let sections = likeness(&section, &its_section);
+        let names = likeness(&name, &its_name);
         f64::midpoint(sections, names).max(names * WRONG_SECTION)
-    };
-    valid
-        .into_iter()
-        .map(|candidate| (likeness(candidate), candidate.as_str()))
-        .filter(|(score, _)| *score >= NEAR)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, candidate)| candidate)
+    })
 }

@@ -4,8 +4,8 @@
 //! layer that set it, so that an error and `hermitmq config show` can say where it came from.
 //!
 //! Reading order: [`Sources`] says what to read, `layer` reads it, `keys` is what the types do not say about the keys,
-//! `check` (and `topics`, for the declared ones) finds everything that is wrong at once, `derived` puts in what the
-//! [`Container`] decides, [`Loaded`] is the result.
+//! `check` (and `topics`, for the declared ones, and `tables` and `access` for other lists) finds everything that is wrong with
+//! single values, `relations` what is wrong between them, `derived` puts in what the [`Container`] decides, [`Loaded`] is the result.
 
 mod access;
 mod check;
@@ -16,6 +16,7 @@ mod keys;
 mod layer;
 mod relations;
 mod sources;
+mod tables;
 mod topics;
 
 use std::collections::BTreeMap;
@@ -102,16 +103,18 @@ impl Config {
             .merge(layer::flags(&sources.flags, &defaults));
         let merged = figment.data_of_default_profile()?;
         let mut checked = check::check(&figment, &merged, &defaults);
+        let values = Layer::named(layer::DEFAULT, std::mem::take(&mut checked.values));
+        let config: Result<Self, _> = Figment::from(values).extract();
+        // What may be used is judged as a whole, whatever is wrong with the rest.
+        if let Ok(config) = &config {
+            checked.relations(config);
+            access::judge(config, &mut checked);
+        }
         problems.append(&mut checked.problems);
         if !problems.is_empty() {
             return Err(ConfigError::new(problems));
         }
-        let values = Layer::named(layer::DEFAULT, checked.values.clone());
-        let config = Figment::from(values).extract()?;
-        access::judge(&config, &mut checked);
-        if !checked.problems.is_empty() {
-            return Err(ConfigError::new(checked.problems));
-        }
+        let config = config?;
         let mut loaded =
             Loaded { config, warnings: checked.warnings, sources: checked.layers, file: path };
         loaded.derive(&sources.container);
@@ -162,11 +165,23 @@ fn dict_of(config: &Config) -> Result<Dict, ConfigError> {
 
 /// The leaves of a tree by their dotted keys. An empty table counts as a leaf.
 fn flatten(dict: &Dict) -> BTreeMap<String, Value> {
-    fn walk(prefix: &str, dict: &Dict, leaves: &mut BTreeMap<String, Value>) {
+    flatten_to(dict, &|_| false)
+}
+
+/// The same; what stands at a key that `is_leaf` is one, also a table.
+fn flatten_to(dict: &Dict, is_leaf: &impl Fn(&str) -> bool) -> BTreeMap<String, Value> {
+    fn walk(
+        prefix: &str,
+        dict: &Dict,
+        is_leaf: &impl Fn(&str) -> bool,
+        leaves: &mut BTreeMap<String, Value>,
+    ) {
         for (name, value) in dict {
             let key = if prefix.is_empty() { name.clone() } else { format!("{prefix}.{name}") };
             match value {
-                Value::Dict(_, inner) if !inner.is_empty() => walk(&key, inner, leaves),
+                Value::Dict(_, inner) if !inner.is_empty() && !is_leaf(&key) => {
+                    walk(&key, inner, is_leaf, leaves);
+                }
                 leaf => {
                     leaves.insert(key, leaf.clone());
                 }
@@ -174,7 +189,7 @@ fn flatten(dict: &Dict) -> BTreeMap<String, Value> {
         }
     }
     let mut leaves = BTreeMap::new();
-    walk("", dict, &mut leaves);
+    walk("", dict, is_leaf, &mut leaves);
     leaves
 }
 

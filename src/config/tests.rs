@@ -170,13 +170,13 @@ fn wrong_types_and_impossible_values_are_all_reported() {
     );
     let lines = lines(result);
     for (start, end) in [
-        ("topics.auto_create (set by TMP/", "must be a boolean, not \"maybe\""),
+        ("topics.auto_create (set by TMP/", "must be true or false, not \"maybe\""),
         ("telemetry.log_format (set by TMP/", "must be one of auto, text, json, not \"xml\""),
         ("storage (set by TMP/", "this is a section with keys of its own, not 5"),
         ("server.port (set by TMP/", "must be a whole number from 0 to 65535, not 70000"),
         (
             "server.handshake_timeout_sec (set by HERMITMQ_SERVER__HANDSHAKE_TIMEOUT_SEC)",
-            "must be a whole number from 1 to 3600, not \"soon\"",
+            "must be a whole number of seconds from 1 to 3600, not \"soon\"",
         ),
         ("server.host (set by HERMITMQ_SERVER__HOST)", "0.0.0.0 listens on every address"),
         ("telemetry.log_level (set by HERMITMQ_TELEMETRY__LOG_LEVEL)", "not \"hermitmq=loud\""),
@@ -185,12 +185,98 @@ fn wrong_types_and_impossible_values_are_all_reported() {
             "topics.max_partitions (set by HERMITMQ_TOPICS__MAX_PARTITIONS)",
             "topics.max_partitions (6) must be at least topics.default_partitions (7)",
         ),
-        ("security.max_payload_mb (set by", "must be a whole number from 1 to 1024, not 4096"),
+        (
+            "security.max_payload_mb (set by",
+            "must be a whole number of MiB from 1 to 1024, not 4096",
+        ),
     ] {
         let found = lines.iter().any(|line| line.starts_with(start) && line.ends_with(end));
         assert!(found, "{start} … {end}: {lines:#?}");
     }
     assert_eq!(lines.len(), 10, "{lines:#?}");
+}
+
+/// A text where none fits, in the layers that know only texts, and the same in a file.
+#[test]
+fn a_wrong_value_is_told_alike_whatever_has_set_it() {
+    for (key, given, said) in [
+        ("server.port", "x", "must be a whole number from 0 to 65535, not \"x\""),
+        ("server.reactors", "", "must be a whole number from 0 to 256, not \"\""),
+        (
+            "storage.retention_hours",
+            "a week",
+            "must be a whole number of hours from 1 to 4294967295, not \"a week\"",
+        ),
+        ("storage.cleanup_interval_min", "x", "of minutes from 1 to 4294967295, not \"x\""),
+        ("compaction.mb_per_s", "x", "of MiB a second from 1 to 4095, not \"x\""),
+        ("compaction.min_dirty_percent", "x", "of percent from 1 to 100, not \"x\""),
+        ("security.max_key_kb", "x", "of KiB from 1 to 1024, not \"x\""),
+        ("server.drain_delay_ms", "x", "of milliseconds from 0 to 3600000, not \"x\""),
+        ("admin.tls", "yes", "must be true or false, not \"yes\""),
+        ("storage.durability", "never", "must be one of interval, always, not \"never\""),
+        ("telemetry.trace_sample_ratio", "half", "must be a number from 0.0 to 1.0, not \"half\""),
+        ("security.quota", "x", "is a list in a file, each of it a table [[security.quota]]"),
+        ("admin.listen", "x", "or empty for no listener, not \"x\""),
+    ] {
+        let variable = format!("HERMITMQ_{}", key.replace('.', "__").to_uppercase());
+        let flags = flag(key, "--set", given);
+        let of_flag = Config::load(&Sources { flags, ..Sources::default() });
+        for (result, layer) in [
+            (load("a.toml", &format!("{key} = '{given}'"), &[]), "a.toml"),
+            (load_env(&[(&variable, given)]), &variable),
+            (of_flag, "--set"),
+        ] {
+            let lines = lines(result);
+            assert_eq!(lines.len(), 1, "{lines:#?}");
+            assert!(lines[0].starts_with(&format!("{key} (set by ")), "{lines:#?}");
+            assert!(lines[0].contains(&format!("{layer}): ")), "{lines:#?}");
+            assert!(lines[0].ends_with(said), "{lines:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_value_of_another_type_is_told_with_what_it_must_be() {
+    for (text, said) in [
+        ("storage.durability = 7", "must be one of interval, always, not 7"),
+        ("tls.client_auth = []", "must be one of off, optional, required, not a list"),
+        ("server.reactors = [1]", "must be a whole number from 0 to 256, not a list"),
+        ("storage.max_segment_mb = 2.5", "must be a whole number of MiB from 1 to 65536, not 2.5"),
+        ("tls.cert_file = 3", "must be a string, not 3"),
+        ("server.port.a = 1", "must be a whole number from 0 to 65535, not a table"),
+        ("server.host.a = 1", "must be a string, not a table"),
+        ("storage.durability.a = 1", "must be one of interval, always, not a table"),
+        ("security.quota.a = 1", "is a list in a file, each of it a table [[security.quota]]"),
+        ("server.host = false", "must be a string, not false"),
+        ("topics.auto_create = 1", "must be true or false, not 1"),
+        ("telemetry.trace_sample_ratio = nan", "must be a number from 0.0 to 1.0, not NaN"),
+        (
+            "[[security.quota]]\nprincipal = 5",
+            "security.quota[0].principal (set by TMP): must be a string, not 5",
+        ),
+        ("security.quota = [7]", "security.quota[0] (set by TMP): must be a table, not 7"),
+    ] {
+        let lines = lines(load("a.toml", text, &[]));
+        assert_eq!(lines.len(), 1, "{lines:#?}");
+        let (start, end) = said.split_once("TMP)").unwrap_or(("", said));
+        assert!(lines[0].starts_with(start) && lines[0].ends_with(end), "{text}: {lines:#?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_between_keys_is_told_beside_what_is_wrong_with_others() {
+    let text = "server.port = 'x'\ntls.mode = 'required'\nadmin.listen = '0.0.0.0:9093'\n\
+                access.tokens = 'nothing'\n";
+    let lines = lines(load("a.toml", text, &[]));
+    for start in ["server.port (", "admin.listen (", "access.tokens (entry 1) ("] {
+        assert!(lines.iter().any(|line| line.starts_with(start)), "{start}: {lines:#?}");
+    }
+    for file in ["tls.cert_file", "tls.key_file"] {
+        let end = format!("needs {file}, which is not set");
+        let is = |line: &String| line.starts_with("tls.mode (") && line.ends_with(&end);
+        assert!(lines.iter().any(is), "{file}: {lines:#?}");
+    }
+    assert_eq!(lines.len(), 5, "{lines:#?}");
 }
 
 #[test]
@@ -376,15 +462,15 @@ fn what_is_wrong_with_a_declared_topic_is_named() {
         ("topic[2].partitions (", "must be a whole number from 1 to 10000, not 0"),
         ("topic[3].name (", "is missing: a declared topic has a name"),
         ("topic[3].partitions (", "must be a whole number from 1 to 10000, not \"many\""),
-        ("topic[3].durability (", "not true"),
+        ("topic[3].durability (", "must be one of interval, always, not true"),
         ("topic[4].name (", "contains the byte 0x2f; allowed are A-Z a-z 0-9 . _ -"),
         ("topic[4].zzz (", "topic[4].retention_hours, topic[4].retention_mb, topic[4].timestamp"),
         ("topic[5].name (", "\"__consumer_offsets\" is a name that the broker keeps for itself"),
         ("topic[5].partitions (", "must be a whole number from 1 to 10000, not 10001"),
         ("topic[6].name (", "must be a string, not 7"),
-        ("topic[6].retention_mb (", "must be a whole number from 0 to 4294967295, not -1"),
-        ("topic[7].max_segment_mb (", "must be a whole number from 1 to 65536, not 0"),
-        ("topic[7].max_payload_mb (", "must be a whole number from 1 to 1024, not 1025"),
+        ("topic[6].retention_mb (", "must be a whole number of MiB from 0 to 4294967295, not -1"),
+        ("topic[7].max_segment_mb (", "must be a whole number of MiB from 1 to 65536, not 0"),
+        ("topic[7].max_payload_mb (", "must be a whole number of MiB from 1 to 1024, not 1025"),
     ];
     for (start, end) in expected {
         let found = lines.iter().any(|line| {
@@ -459,12 +545,27 @@ fn quotas_are_tables_each_of_its_own_principal() {
     let twice = [table(""), table("")].concat();
     for (wrong, why) in [
         (&*twice, "more than one quota"),
-        (&table("produce_kb_per_s = 0"), "security.quota"),
-        (&table("produce = 1"), "unknown field"),
-        ("[[security.quota]]\nproduce_kb_per_s = 1\n", "principal"),
-        ("security.quota = 5\n", "security.quota"),
+        (
+            &table("produce_kb_per_s = 0"),
+            "security.quota[0].produce_kb_per_s (set by FILE): \
+             must be a whole number of KiB a second from 1 to 4294967295, not 0",
+        ),
+        (
+            &table("produce = 1"),
+            "security.quota[0].produce (set by FILE): \
+             unknown key; did you mean security.quota[0].produce_kb_per_s?",
+        ),
+        (
+            "[[security.quota]]\nproduce_kb_per_s = 1\n",
+            "security.quota[0].principal (set by FILE): is missing",
+        ),
+        (
+            "security.quota = 5\n",
+            "security.quota (set by FILE): is a list in a file, each of it a table [[security.quota]]",
+        ),
     ] {
         let error = load(wrong).unwrap_err().to_string();
-        assert!(error.contains(why), "{wrong}: {error}");
+        assert!(error.ends_with(&why.replace("FILE", &file.display().to_string())), "{error}");
+        assert!(!error.contains('\n'), "{error}");
     }
 }

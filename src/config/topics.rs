@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use figment::Figment;
 use figment::value::{Dict, Value};
 
-use super::check::{Checked, judge_number, layer_of, refusal};
-use super::layer::{DEFAULT, Layer};
+use super::check::{Checked, judge_number, layer_of, tried};
 use super::{Problem, flatten, keys, shown};
 use crate::broker::TopicOptions;
 use crate::model::{TopicName, limits};
@@ -102,18 +101,19 @@ fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a String>) -> String {
 
 fn judge(name: &str, value: &Value) -> Result<(), String> {
     if let Some(&(_, min, max)) = RANGES.iter().find(|(known, ..)| *known == name) {
-        return judge_number(value, (min, max));
+        return judge_number(name, value, (min, max));
     }
     // The value alone on a topic that is right: whatever the types refuse is about this key.
-    let mut dict = template();
-    dict.insert(name.to_owned(), value.clone());
-    match Figment::from(Layer::named(DEFAULT, dict)).extract::<TopicOptions>() {
-        Ok(topic) if topic.name.is_reserved() => {
-            Err(format!("{} is a name that the broker keeps for itself", shown(value)))
-        }
-        Ok(_) => Ok(()),
-        Err(error) => Err(refusal(&error.kind, value)),
+    let of_topic = |value| {
+        let mut dict = template();
+        dict.insert(name.to_owned(), value);
+        dict
+    };
+    let topic: TopicOptions = tried(value, of_topic)?;
+    if topic.name.is_reserved() {
+        return Err(format!("{} is a name that the broker keeps for itself", shown(value)));
     }
+    Ok(())
 }
 
 /// A topic that is right. Its keys are the valid ones.

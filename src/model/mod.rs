@@ -1,10 +1,18 @@
-//! Names, ids, offsets and limits: the vocabulary that every layer shares.
+//! Names, ids, offsets and limits: the vocabulary that every layer shares, and what helps whoever gets a name wrong.
 //!
-//! Nothing here knows bytes on a wire or on a disk.
+//! Nothing here knows bytes on a wire or in the log.
 
+#[cfg(feature = "server")]
+mod likeness;
 pub mod limits;
+#[cfg(feature = "tls")]
+mod named_file;
 mod names;
 
+#[cfg(feature = "server")]
+pub use likeness::{likeness, nearest, nearest_by};
+#[cfg(feature = "tls")]
+pub use named_file::read_named_file;
 pub use names::{GroupName, InvalidName, TopicName, TopicPartition};
 
 /// The position of a record in its partition: 0 for the first one, growing by one for each record.

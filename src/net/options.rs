@@ -71,7 +71,7 @@ pub struct SecurityOptions {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuotaOptions {
-    /// Its name, or the IP address from which it connects.
+    /// Whose it is: a principal of section `access`, or the IP address that connections of others come from.
     pub principal: String,
     /// What it may send, in KiB a second; no limit if it is left out.
     #[serde(default)]

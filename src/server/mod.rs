@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::access::{Access, AccessError};
+use crate::access::{Access, AccessError, Table};
 use crate::admin::{self, About, Admin, BindError};
 use crate::broker::{Broker, BrokerError, CloseError, OpenProgress, Parts};
 use crate::config::{Config, ConfigError, Loaded};
@@ -30,7 +30,7 @@ use crate::metrics::Metrics;
 use crate::net::{self, DataPlane, ListenError, Listener};
 use crate::storage::{DataDirError, DirLock, OsDisk, SystemClock};
 use crate::telemetry::{self, TelemetryError};
-use crate::tls::{self, Tls};
+use crate::tls::{self, Expiry, Tls};
 
 use adapters::{Connections, LogLevel, Pulse};
 use cleanup::Cleanup;
@@ -145,7 +145,7 @@ impl Server {
             tls: tls.clone(),
         });
         // Answers at once: a recovery that takes long is not taken for a process that hangs.
-        let admin = start_admin(config, &state)?;
+        let admin = start_admin(config, &state, tls.as_ref())?;
         // Each partition takes four descriptors and each of its sealed segments one, each connection one.
         let open_files = net::raise_descriptor_limit();
         tracing::debug!(open_files, "limit of open files");
@@ -231,8 +231,26 @@ impl Server {
 
 /// What connections with TLS are accepted with; `None` if nobody speaks it.
 fn load_tls(config: &Config, metrics: &Arc<Metrics>) -> Result<Option<Arc<Tls>>, tls::LoadError> {
-    let wanted = config.tls.mode != tls::Mode::Off || config.admin.tls;
+    let wanted = config.tls.mode.is_on() || config.admin.tls;
     wanted.then(|| Tls::load(&config.tls, metrics)).transpose()
+}
+
+/// Reads the certificates and tokens that a configuration names, as a start does before it opens the log: why it would not start,
+/// and what it would warn of.
+pub fn check_files(config: &Config) -> Result<Option<String>, Vec<StartError>> {
+    let mut errors: Vec<_> =
+        Table::build(&config.access).err().map(StartError::from).into_iter().collect();
+    let expiry = match load_tls(config, &Arc::default()) {
+        Ok(tls) => tls.map_or(Expiry::Fine, |tls| tls.expiry()),
+        Err(error) => {
+            errors.push(error.into());
+            Expiry::Fine
+        }
+    };
+    if !errors.is_empty() {
+        return Err(errors);
+    }
+    Ok((expiry != Expiry::Fine).then(|| format!("the broker's certificate {expiry}")))
 }
 
 /// Without rules whoever can connect may do everything.
@@ -245,12 +263,17 @@ fn warn_if_open(access: &Access, addr: SocketAddr) {
     }
 }
 
-fn start_admin(config: &Config, state: &Arc<admin::State>) -> Result<Option<Admin>, StartError> {
+fn start_admin(
+    config: &Config,
+    state: &Arc<admin::State>,
+    tls: Option<&Arc<Tls>>,
+) -> Result<Option<Admin>, StartError> {
     let Some(listener) = admin::Listener::bind(&config.admin, config.guards_admin())? else {
         return Ok(None);
     };
     tracing::info!(addr = %listener.addr(), "the admin listener answers");
-    Admin::start(listener, Arc::clone(state)).map(Some).map_err(StartError::Thread)
+    let tls = tls.filter(|_| config.admin.tls).cloned();
+    Admin::start(listener, Arc::clone(state), tls).map(Some).map_err(StartError::Thread)
 }
 
 fn recover(

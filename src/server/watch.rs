@@ -1,13 +1,14 @@
 //! Looking at the broker once a second: at its disk space, at the files of its certificate, and whether anything has gone wrong.
 
 use std::io;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::broker::{Broker, Health, Problem};
-use crate::tls::{EXPIRES_SOON, Tls};
+use crate::tls::{Expiry, Tls};
 
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
@@ -24,11 +25,13 @@ impl Watch {
         let (stop, stopped) = channel::<()>();
         let thread = thread::Builder::new().name("watch".to_owned()).spawn(move || {
             let mut known = Health::default();
-            let mut certificate = Certificate::Fine;
+            let mut expiry = Expiry::Fine;
             loop {
                 if let Some(tls) = &tls {
                     renew(tls);
-                    certificate = certificate.followed_by(Certificate::of(tls));
+                    let now = tls.expiry();
+                    tell_expiry(expiry, now);
+                    expiry = now;
                 }
                 let now = broker.health();
                 tell(&known, &now);
@@ -80,36 +83,14 @@ fn renew(tls: &Tls) {
     }
 }
 
-/// How long the broker's certificate holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Certificate {
-    Fine,
-    ExpiresSoon,
-    Expired,
-}
-
-impl Certificate {
-    fn of(tls: &Tls) -> Self {
-        match tls.expires_in() {
-            Duration::ZERO => Self::Expired,
-            left if left < EXPIRES_SOON => Self::ExpiresSoon,
-            _ => Self::Fine,
-        }
+/// Logs what has become worse.
+fn tell_expiry(before: Expiry, now: Expiry) {
+    if discriminant(&before) == discriminant(&now) {
+        return;
     }
-
-    /// Logs what has become worse.
-    fn followed_by(self, now: Self) -> Self {
-        match now {
-            Self::ExpiresSoon if self != now => {
-                tracing::warn!(
-                    "the broker's certificate expires within 7 days; renew tls.cert_file"
-                );
-            }
-            Self::Expired if self != now => {
-                tracing::error!("the broker's certificate has expired; renew tls.cert_file");
-            }
-            _ => {}
-        }
-        now
+    match now {
+        Expiry::Fine => {}
+        Expiry::Soon { .. } => tracing::warn!("the broker's certificate {now}"),
+        Expiry::Expired => tracing::error!("the broker's certificate {now}"),
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 use crate::model::Offset;
 
 /// A log could not be opened.
@@ -79,14 +81,13 @@ pub enum FlushError {
 
 impl From<io::Error> for FlushError {
     fn from(error: io::Error) -> Self {
-        let errno = rustix::io::Errno::from_io_error(&error);
-        // The process or the system has no descriptor left: a file was not even opened.
-        if matches!(errno, Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE)) {
-            Self::Postponed(error)
-        } else {
-            Self::Failed(error)
-        }
+        if is_out_of_descriptors(&error) { Self::Postponed(error) } else { Self::Failed(error) }
     }
+}
+
+/// The process or the system has no descriptor left: a file was not even opened.
+pub fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE))
 }
 
 /// There is no space left, or none for this user.

@@ -1,6 +1,6 @@
 //! What an operator can set about logs and traces.
 
-use serde::de::Error as _;
+use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 use tracing_subscriber::EnvFilter;
 
@@ -81,10 +81,8 @@ fn names_no_level(text: &str) -> bool {
 }
 
 fn ratio<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let ratio = f64::deserialize(deserializer)?;
-    if (0.0..=1.0).contains(&ratio) {
-        Ok(ratio)
-    } else {
-        Err(D::Error::custom(format!("must be a number from 0.0 to 1.0, not {ratio:?}")))
-    }
+    let ratio = f64::deserialize(deserializer).ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.ok_or_else(|| {
+        D::Error::invalid_value(Unexpected::Other("something else"), &"a number from 0.0 to 1.0")
+    })
 }

@@ -12,9 +12,6 @@ use x509_cert::ext::pkix::name::GeneralName;
 /// `commonName`.
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// Longest name that is taken, in bytes.
-const NAME_BYTES_MAX: usize = 255;
-
 /// A certificate, as far as it is looked at here. Signatures are the business of rustls.
 #[derive(Debug)]
 pub(super) struct Certificate(x509_cert::Certificate);
@@ -30,12 +27,12 @@ impl Certificate {
         (validity.not_before.to_unix_duration(), validity.not_after.to_unix_duration())
     }
 
-    /// The common name of its subject, else its first DNS name.
+    /// The common name of its subject, empty if that cannot be read, else its first DNS name.
     fn name(&self) -> Option<String> {
         let subject = self.0.tbs_certificate.subject.0.iter().rev();
         let mut attributes = subject.flat_map(|names| names.0.iter());
         match attributes.find(|attribute| attribute.oid == COMMON_NAME) {
-            Some(common_name) => text(common_name),
+            Some(common_name) => Some(text(common_name).unwrap_or_default()),
             None => self.dns_name(),
         }
     }
@@ -58,10 +55,11 @@ fn text(attribute: &AttributeTypeAndValue) -> Option<String> {
     utf8().or_else(|_| printable()).or_else(|_| ia5()).ok()
 }
 
-/// Whom a certificate names: the common name of its subject, or its first DNS name if it has none. `None` if there is
-/// neither, or the name could not stand in a log line.
+/// Whom a certificate names: the common name of its subject, or its first DNS name if it has none; `None` if there is neither. The
+/// name is as it stands there, and empty where it cannot be read: whether it can be a principal's is for [`crate::access`] to say.
 pub fn principal(der: &[u8]) -> Option<Arc<str>> {
-    let name = Certificate::parse(der).ok()?.name()?;
-    let fits = !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.contains(char::is_control);
-    fits.then(|| name.into())
+    match Certificate::parse(der) {
+        Ok(certificate) => certificate.name().map(Into::into),
+        Err(_) => Some("".into()),
+    }
 }

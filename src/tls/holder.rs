@@ -1,5 +1,6 @@
 //! The configuration that new connections get, exchanged while the broker runs.
 
+use std::fmt;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,43 @@ use super::options::{Mode, Options};
 use crate::metrics::Metrics;
 
 /// A certificate that holds for less time is a warning.
-pub const EXPIRES_SOON: Duration = Duration::from_hours(7 * 24);
+const EXPIRES_SOON: Duration = Duration::from_hours(7 * 24);
+
+/// How long a certificate holds. As text, where it ends: what is wrong with it, behind its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// Long enough.
+    Fine,
+    /// For less than seven days.
+    Soon {
+        /// For so long.
+        left: Duration,
+    },
+    /// Not any more.
+    Expired,
+}
+
+impl Expiry {
+    pub(super) fn of(left: Duration) -> Self {
+        match left {
+            Duration::ZERO => Self::Expired,
+            left if left < EXPIRES_SOON => Self::Soon { left },
+            _ => Self::Fine,
+        }
+    }
+}
+
+impl fmt::Display for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fine => f.write_str("holds for more than 7 days"),
+            Self::Soon { left } => {
+                write!(f, "expires in {} h; renew tls.cert_file", left.as_secs() / 3600)
+            }
+            Self::Expired => f.write_str("has expired; renew tls.cert_file"),
+        }
+    }
+}
 
 /// What tells one state of a file from another, of each file in turn: device, inode, size and the time of its last change, in
 /// seconds and nanoseconds. `None` for one that is not there.
@@ -79,8 +116,21 @@ impl Tls {
 
     /// Gives connections that begin from now on what was read.
     pub fn install(&self, renewed: Renewed) {
-        let Renewed { options, stamps, loaded: Loaded { config, expires } } = renewed;
+        self.put(&mut self.files.lock(), renewed);
+    }
+
+    /// The same, unless others than those of `before` are in effect meanwhile: whether it was done.
+    pub(super) fn install_over(&self, before: &Options, renewed: Renewed) -> bool {
         let mut files = self.files.lock();
+        let same = files.options == *before;
+        if same {
+            self.put(&mut files, renewed);
+        }
+        same
+    }
+
+    fn put(&self, files: &mut Files, renewed: Renewed) {
+        let Renewed { options, stamps, loaded: Loaded { config, expires } } = renewed;
         *files = Files { options, stamps, expires };
         *self.current.write() = config;
         tell(&self.metrics, expires);
@@ -89,23 +139,26 @@ impl Tls {
     /// Reads the files again if one of them has changed: whether it was so. A state of the files that cannot be used is reported
     /// once, and what was loaded before stays.
     pub fn reload_if_changed(&self) -> Result<bool, LoadError> {
-        let options = {
-            let mut files = self.files.lock();
-            let now = stamps(&files.options);
-            if files.stamps == now {
-                return Ok(false);
-            }
-            files.stamps = now;
-            files.options.clone()
-        };
-        self.install(self.renew(&options)?);
-        Ok(true)
+        let Some(options) = self.changed() else { return Ok(false) };
+        let renewed = self.renew(&options)?;
+        Ok(self.install_over(&options, renewed))
+    }
+
+    /// What names the files, if one of them has changed; this state of them is not told again.
+    pub(super) fn changed(&self) -> Option<Options> {
+        let mut files = self.files.lock();
+        let now = stamps(&files.options);
+        if files.stamps == now {
+            return None;
+        }
+        files.stamps = now;
+        Some(files.options.clone())
     }
 
     /// How long the certificate still holds.
-    pub fn expires_in(&self) -> Duration {
+    pub fn expiry(&self) -> Expiry {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.files.lock().expires.saturating_sub(now)
+        Expiry::of(self.files.lock().expires.saturating_sub(now))
     }
 }
 

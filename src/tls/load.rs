@@ -105,7 +105,7 @@ fn verifier(
     options: &Options,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, LoadError> {
-    if options.client_auth == ClientAuth::Off {
+    if !options.client_auth.is_on() {
         return Ok(WebPkiClientVerifier::no_client_auth());
     }
     let path = set(CLIENT_CA, options.client_ca_file.as_deref(), FIX_CA)?;

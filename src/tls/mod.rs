@@ -2,7 +2,7 @@
 //!
 //! * [`pem`]: files into certificates and keys; the SDK uses it, too;
 //! * [`Options`]: what an operator can set;
-//! * [`Tls`]: the configuration that new connections get, exchanged while the broker runs;
+//! * [`Tls`]: the configuration that new connections get, exchanged while the broker runs; [`Expiry`]: how long it holds;
 //! * [`LoadError`]: what is wrong with a file, in one line;
 //! * [`principal`]: whom a certificate names.
 //!
@@ -29,7 +29,7 @@ pub(crate) mod certificates;
 #[cfg(feature = "server")]
 pub use certificate::principal;
 #[cfg(feature = "server")]
-pub use holder::{EXPIRES_SOON, Renewed, Tls};
+pub use holder::{Expiry, Renewed, Tls};
 #[cfg(feature = "server")]
 pub use load::LoadError;
 #[cfg(feature = "server")]

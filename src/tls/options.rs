@@ -33,6 +33,13 @@ pub enum Mode {
     Required,
 }
 
+impl Mode {
+    /// Whether any connection may be.
+    pub fn is_on(self) -> bool {
+        self != Self::Off
+    }
+}
+
 /// Whether clients are asked for a certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -44,4 +51,11 @@ pub enum ClientAuth {
     Optional,
     /// They are, and must have a good one.
     Required,
+}
+
+impl ClientAuth {
+    /// Whether they are asked.
+    pub fn is_on(self) -> bool {
+        self != Self::Off
+    }
 }

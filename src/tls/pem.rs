@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
+use crate::model::read_named_file;
+
 /// A file that was to hold certificates or a key. Never says what is in it.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {problem}", path.display())]
@@ -66,15 +68,10 @@ pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PemError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, PemProblem> {
-    // A device or a pipe would give bytes without end.
-    let meta = std::fs::metadata(path)?;
-    if !meta.is_file() {
-        return Err(io::Error::other("is not a file").into());
-    }
-    if meta.len() > FILE_BYTES_MAX {
-        return Err(PemProblem::TooLarge);
-    }
-    Ok(std::fs::read(path)?)
+    read_named_file(path, FILE_BYTES_MAX).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => PemProblem::TooLarge,
+        _ => error.into(),
+    })
 }
 
 /// The parser's own errors may quote what it has read, which may be a key.

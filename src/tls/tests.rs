@@ -7,9 +7,7 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::certificates::{
-    Authority, EXPIRED, EXPIRES_SOON as SOON, FINE, Identity, NOT_YET, write,
-};
+use super::certificates::{Authority, EXPIRED, EXPIRES_SOON, FINE, Identity, NOT_YET, write};
 use super::*;
 use crate::metrics::Metrics;
 
@@ -63,11 +61,16 @@ fn good_files_are_loaded_and_their_expiry_is_told() {
     let metrics = Arc::<Metrics>::default();
     let tls = Tls::load(&files.options, &metrics).unwrap();
     assert_eq!(tls.mode(), Mode::Required);
-    let left = tls.expires_in();
-    assert!(left > EXPIRES_SOON && left <= Duration::from_hours(24 * 30), "{left:?}");
+    assert_eq!(tls.expiry(), Expiry::Fine);
     assert!(metrics.tls_certificate_expiry_s.get() > 0);
-    let soon = Files::new(&Authority::new("ca").broker_that(SOON)).load().unwrap().expires_in();
-    assert!(soon < EXPIRES_SOON && soon > Duration::ZERO, "{soon:?}");
+    let soon = Files::new(&Authority::new("ca").broker_that(EXPIRES_SOON)).load().unwrap();
+    let said = soon.expiry().to_string();
+    assert!(matches!(soon.expiry(), Expiry::Soon { .. }), "{said}");
+    assert!(
+        said.starts_with("expires in 4") && said.ends_with(" h; renew tls.cert_file"),
+        "{said}"
+    );
+    assert_eq!(Expiry::of(Duration::ZERO), Expiry::Expired);
 }
 
 #[test]
@@ -82,7 +85,7 @@ fn each_bad_file_is_named_with_the_reason() {
     files.options.cert_file = Some(files.dir.path().join("nothing.pem"));
     assert!(files.error().contains("cannot be read"));
     files.options.cert_file = Some(files.dir.path().to_owned());
-    assert!(files.error().contains("is not a file"));
+    assert!(files.error().contains("cannot be read: is not a regular file"));
     files.options.cert_file = Some(files.write("noise.pem", "certainly no PEM"));
     assert!(files.error().contains("holds no certificate"));
     let cut = "-----BEGIN CERTIFICATE-----\nMIIB!!\n-----END CERTIFICATE-----\n";
@@ -165,6 +168,26 @@ fn changed_files_are_taken_over_and_bad_ones_change_nothing() {
 }
 
 #[test]
+fn files_that_are_named_anew_while_others_are_read_stay() {
+    let ca = Authority::new("ca");
+    let files = Files::new(&ca.broker());
+    let tls = files.load().unwrap();
+    let (certificate, key) = ca.broker().write(files.dir.path(), "other");
+    let named =
+        Options { cert_file: Some(certificate), key_file: Some(key), ..files.options.clone() };
+    ca.broker().write(files.dir.path(), "broker");
+    let before = tls.changed().unwrap();
+    let late = tls.renew(&before).unwrap();
+    tls.install(tls.renew(&named).unwrap());
+    let installed = tls.config();
+    assert!(!tls.install_over(&before, late));
+    assert!(Arc::ptr_eq(&installed, &tls.config()));
+    assert!(!tls.reload_if_changed().unwrap());
+    ca.broker().write(files.dir.path(), "other");
+    assert!(tls.reload_if_changed().unwrap(), "it is these that are looked at");
+}
+
+#[test]
 fn a_certificate_names_its_common_name_or_its_first_dns_name() {
     let ca = Authority::new("ca");
     let name = |common: &str, others: &[&str]| principal(&der(&ca.sign(common, others, FINE)));
@@ -172,7 +195,9 @@ fn a_certificate_names_its_common_name_or_its_first_dns_name() {
     assert_eq!(name("größe", &[]).as_deref(), Some("größe"));
     assert_eq!(name("", &["127.0.0.1", "a.test", "b.test"]).as_deref(), Some("a.test"));
     assert_eq!(name("", &[]), None);
-    assert_eq!(name("line\nbreak", &["a.test"]), None);
-    assert_eq!(name(&"x".repeat(256), &[]), None);
-    assert_eq!(principal(b"nonsense"), None);
+    let judged_elsewhere = ["line\nbreak", "*", " x", &"x".repeat(256)];
+    for common in judged_elsewhere {
+        assert_eq!(name(common, &["a.test"]).as_deref(), Some(common));
+    }
+    assert_eq!(principal(b"nonsense").as_deref(), Some(""), "it is no certificate without a name");
 }

@@ -12,7 +12,7 @@ use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Role, Start};
 use super::support::http::{get, try_request};
 use super::support::v1_1::{Got, answer, connect, control, group, handshake_with, next, open};
 use super::support::{
-    AGAIN, CONSUME, KEPT, PRODUCE, RawClient, Start as Process, frame, handshake, scratch,
+    AGAIN, CONSUME, KEPT, PRODUCE, RawClient, Start as Process, frame, handshake, scratch, wait_for,
 };
 use super::{Guarded, PRINCIPALS, RULES, generate, lines, whole};
 

@@ -11,7 +11,8 @@ use super::support::certificates::{
 use super::support::http::get;
 use super::support::tunnel::{Tunnel, config, connection};
 use super::support::{
-    AGAIN, Broker, KEPT, PRODUCE, RawClient, Start, frame, handshake, run_to_end, wait_for,
+    AGAIN, Broker, KEPT, PRODUCE, RawClient, Start, frame, handshake, hermitmq, run_to_end,
+    wait_for,
 };
 use super::{Setup, metric, shown};
 
@@ -208,6 +209,54 @@ fn with_bad_files_the_broker_does_not_start_and_says_which() {
     assert!(!setup.data.exists() || std::fs::read_dir(&setup.data).unwrap().count() <= 1);
 }
 
+/// What `hermitmq config check` says of these settings: its exit code, and all its lines.
+fn checked(setup: &Setup, settings: &[(&str, &str)]) -> (i32, String) {
+    let setting = |(key, value): &(&str, &str)| format!("{key} = '{value}'\n");
+    let text: String = settings.iter().map(setting).collect();
+    let file = write(setup.dir.path(), "check.toml", &text);
+    let output = run_to_end(hermitmq(&["config", "check", &shown(&file)]), Vec::new());
+    let said = [output.stdout, output.stderr].concat();
+    let said = String::from_utf8(said).unwrap().replace(&shown(&file), "FILE");
+    (output.status.code().unwrap(), said)
+}
+
+#[test]
+fn the_check_of_a_configuration_says_of_files_what_a_start_would() {
+    let setup = Setup::new();
+    let dir = setup.dir.path();
+    let of = |mode: &str, certificate: &str, more: &[(&str, &str)]| {
+        let (cert, key) = (setup.path(&format!("{certificate}.pem")), setup.path("broker.key"));
+        let (cert, key) = (shown(&cert), shown(&key));
+        let files = [("tls.mode", mode), ("tls.cert_file", &cert), ("tls.key_file", &key)];
+        checked(&setup, &[&files[..], more].concat())
+    };
+    assert_eq!(of("required", "broker", &[]), (0, "FILE: ok\n".to_owned()));
+    assert_eq!(of("off", "none", &[]), (0, "FILE: ok\n".to_owned()), "nothing needs it");
+
+    let missing =
+        setup.start("required").env("HERMITMQ_TLS__CERT_FILE", shown(&dir.join("none.pem")));
+    assert_eq!(of("required", "none", &[]), (2, format!("{}\n", refused(&missing))));
+    let (code, said) = of("required", "none", &[("access.tokens_file", "/nonexistent/tokens")]);
+    assert_eq!((code, said.lines().count()), (2, 2), "{said}");
+    assert!(said.starts_with("hermitmq: access.tokens_file: cannot read /nonexistent"), "{said}");
+
+    let ca = shown(&setup.path("none-ca.pem"));
+    let (code, said) =
+        of("required", "broker", &[("tls.client_auth", "required"), ("tls.client_ca_file", &ca)]);
+    assert_eq!((code, said.lines().count()), (2, 1), "{said}");
+    assert!(said.contains(&format!("tls.client_ca_file: {ca}: cannot be read")), "{said}");
+
+    setup.renew(&setup.ca.broker_that(EXPIRED));
+    let (code, said) = of("required", "broker", &[]);
+    assert_eq!((code, said.lines().count()), (2, 1), "{said}");
+    assert!(said.contains("broker.pem: the certificate has expired, "), "{said}");
+    setup.renew(&setup.ca.broker_that(EXPIRES_SOON));
+    let (code, said) = of("required", "broker", &[]);
+    assert_eq!(code, 0, "{said}");
+    let warning = "hermitmq: warning: the broker's certificate expires in 4";
+    assert!(said.lines().any(|line| line.starts_with(warning)), "{said}");
+}
+
 #[test]
 fn a_certificate_that_ends_soon_is_warned_of() {
     let setup = Setup::new();
@@ -215,7 +264,7 @@ fn a_certificate_that_ends_soon_is_warned_of() {
     let broker = setup.start("required").with_admin().run();
     let warned = || {
         let lines = broker.lines_at("WARN");
-        lines.iter().any(|line| line.get("message").contains("expires within 7 days"))
+        lines.iter().any(|line| line.get("message").contains("certificate expires in "))
     };
     wait_for("the warning", || warned().then_some(()));
     let ready = get(broker.admin(), "/readyz");

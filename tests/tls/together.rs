@@ -151,6 +151,20 @@ fn the_name_in_a_certificate_is_who_comes_in_both_versions_of_the_protocol() {
 }
 
 #[test]
+fn a_name_that_is_no_principals_is_refused_and_is_nobody_else() {
+    let guarded = Guarded::start("");
+    // Anonymous may produce here.
+    let inbox = handshake_with("inbox", produce(), None);
+    for name in ["*", "line\nbreak", " alice"] {
+        let said = reply(&guarded.tunnel(name), &inbox);
+        assert_eq!(said.code, Status::Unauthenticated.code(), "{name:?}: {said:?}");
+        assert_eq!(guarded.ask(name, "", "/api/v1/cluster").status, 401, "{name:?}");
+        assert_eq!(guarded.ask(name, guarded.token("ops"), "/api/v1/cluster").status, 200);
+    }
+    assert!(reply(&guarded.tunnel(""), &inbox).is_ok());
+}
+
+#[test]
 fn a_token_goes_before_a_certificate_at_both_listeners() {
     let guarded = Guarded::start("");
     let (alice, nobody) = (guarded.tunnel("alice"), guarded.tunnel(""));
