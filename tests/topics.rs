@@ -5,6 +5,7 @@ mod support;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use hermitmq::broker::{GroupReset, ResetTo, TopicChange, TopicOptions};
 use hermitmq::config::Config;
@@ -16,7 +17,7 @@ use hermitmq::server::Server;
 use serde_json::json;
 use support::v1_1::{Got, answer, committer, connect, control, follower, group, next, ok, open};
 use support::v1_1::{producer, reader};
-use support::{Frame, RawClient, commit, drain, frame, listing, scratch, wait_for};
+use support::{Frame, HANG, RawClient, commit, drain, frame, listing, scratch, wait_for};
 
 const MIB: usize = 1024 * 1024;
 
@@ -211,8 +212,9 @@ fn deleting_under_load_leaves_nobody_hanging() {
         let clients: Vec<_> = (0..4)
             .map(|number| {
                 scope.spawn(move || {
-                    let mut ended = 0;
+                    let (mut ended, began) = (0, Instant::now());
                     while ended < 5 {
+                        assert!(began.elapsed() < HANG, "only {ended} of them ended");
                         let mut client = if number % 2 == 0 {
                             RawClient::produce(addr, "t", 0)
                         } else {
@@ -242,7 +244,7 @@ fn deleting_under_load_leaves_nobody_hanging() {
         while clients.iter().any(|client| !client.is_finished()) {
             // One that is not there is being created.
             let _ = server.broker().delete_topic(&topic("t"));
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(Duration::from_millis(20));
         }
         for client in clients {
             client.join().unwrap();

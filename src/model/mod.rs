@@ -1,4 +1,4 @@
-//! Names, ids, offsets and limits: the vocabulary that every layer shares, and what helps whoever gets a name wrong.
+//! Names, ids, offsets and limits: the vocabulary that every layer shares; which name was meant; the small files that settings name.
 //!
 //! Nothing here knows bytes on a wire or in the log.
 
