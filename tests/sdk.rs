@@ -201,6 +201,12 @@ fn what_version_1_0_cannot_say_is_an_error_before_anything_is_sent() {
         assert!(matches!(of(ending).await, ConnectError::NotIn1_0(_)));
         let alone = Consumer::connect("127.0.0.1:1", None, topic("t"), 0, plain).await.unwrap_err();
         assert!(matches!(alone, ConnectError::NotIn1_0(_)));
+        let options = ProducerOptions { connect: connect.clone(), ..ProducerOptions::default() };
+        let spread = TopicProducer::connect("127.0.0.1:1", topic("t"), options).await.unwrap_err();
+        let count = partition_count("127.0.0.1:1", &topic("t"), &connect).await.unwrap_err();
+        for error in [spread, count] {
+            assert_eq!(error.to_string(), "protocol 1.0 has no number of partitions");
+        }
         let flushed = ProducerOptions {
             connect,
             durability: Durability::Flushed,
