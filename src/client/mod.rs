@@ -8,7 +8,7 @@
 //! * [`Messages`]: what either of them receives, as a `Stream`.
 //! * [`Committer`], [`commit()`]: where a group resumes, without a consumer.
 //! * [`partition_count`], [`offset_of`]: what a topic has.
-//! * [`blocking`]: producer and consumer for programs without a runtime.
+//! * [`blocking`]: these producers and consumers for programs without a runtime.
 //! * [`partition_of_key`]: which partition a key belongs to, as in Kafka.
 //! * `admin` (feature `admin`): topics, groups and health of a broker, over HTTP.
 //! * [`raw`]: the protocol by hand, for load generators and tools.
