@@ -44,7 +44,7 @@ pub(super) fn run(args: &TopArgs) -> Result<(), Failure> {
     }
     let interrupt =
         Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
-    let view = View::new(&args.target.address()?.0, None);
+    let view = View::new(&client.address(), None);
     runtime::block_on(async {
         let watch = Watch::start(client, interval);
         if args.once {
