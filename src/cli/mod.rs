@@ -21,6 +21,7 @@ mod output;
 mod produce;
 mod progress;
 mod runtime;
+mod scratch;
 mod serve;
 mod show;
 mod table;

@@ -28,8 +28,7 @@ pub(super) fn run(args: &ProduceArgs) -> Result<(), Failure> {
 }
 
 async fn produce(args: &ProduceArgs) -> Result<(), Failure> {
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
+    let interrupt = Interrupt::listen()?;
     // Before connecting: a wrong path needs no broker.
     let input = Input::open(args)?;
     let mut sending = Sending::start(args, interrupt, input.progress()).await?;
