@@ -32,25 +32,6 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// A complaint of the argument parser, which spreads over several lines, in one.
-    pub(super) fn usage(complaint: &str) -> Self {
-        let lines = complaint.lines().map(str::trim);
-        let wanted = lines
-            .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
-            .filter(|line| !line.is_empty());
-        let mut text = String::new();
-        for line in wanted {
-            let line = line.trim_start_matches("error: ");
-            text.push_str(match (text.is_empty(), line.starts_with("tip:")) {
-                (true, _) => "",
-                (false, true) => "; ",
-                (false, false) => " ",
-            });
-            text.push_str(line);
-        }
-        Self::Usage(format!("{text}; see `hermitmq --help`"))
-    }
-
     /// A failure of a lower layer with all its causes, after what was being done.
     pub(super) fn runtime(doing: &str, error: &dyn Error) -> Self {
         Self::Runtime(format!("{doing}: {}", causes(error)))
