@@ -5,6 +5,7 @@ mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
@@ -201,6 +202,12 @@ fn what_version_1_0_cannot_say_is_an_error_before_anything_is_sent() {
         assert!(matches!(of(ending).await, ConnectError::NotIn1_0(_)));
         let alone = Consumer::connect("127.0.0.1:1", None, topic("t"), 0, plain).await.unwrap_err();
         assert!(matches!(alone, ConnectError::NotIn1_0(_)));
+        let options = ProducerOptions { connect: connect.clone(), ..ProducerOptions::default() };
+        let spread = TopicProducer::connect("127.0.0.1:1", topic("t"), options).await.unwrap_err();
+        let count = partition_count("127.0.0.1:1", &topic("t"), &connect).await.unwrap_err();
+        for error in [spread, count] {
+            assert_eq!(error.to_string(), "protocol 1.0 has no number of partitions");
+        }
         let flushed = ProducerOptions {
             connect,
             durability: Durability::Flushed,
@@ -487,6 +494,13 @@ fn without_a_runtime_a_topic_is_written_and_read_as_well() {
     let (partition, delivery) = producer.send(Record::new("e").with_key("k")).unwrap();
     assert_eq!(partition, partition_of_key(b"k", NonZeroU32::new(3).unwrap()));
     delivery.wait().unwrap();
+    let (sender, outcomes) = mpsc::channel();
+    let callback = move |outcome| sender.send(outcome).unwrap();
+    producer.send_with(Record::new("f").with_key("k"), callback).unwrap();
+    outcomes.recv().unwrap().unwrap();
+    // Within a runtime another one cannot be entered: while there is room in the window it is not.
+    let (_, delivery) = block_on(async { producer.send(Record::new("g").with_key("k")) }).unwrap();
+    delivery.wait().unwrap();
     producer.close();
 
     let consumer = || {
@@ -499,7 +513,7 @@ fn without_a_runtime_a_topic_is_written_and_read_as_well() {
     while let Ok((_, message)) = first.recv() {
         received.insert(message.payload);
     }
-    assert_eq!(received.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d", "e"]);
+    assert_eq!(received.into_iter().collect::<Vec<_>>(), ["a", "b", "c", "d", "e", "f", "g"]);
     first.close().unwrap();
     let error = consumer().recv().unwrap_err();
     assert_eq!(error.source, ConsumeError::End, "all of it is committed");

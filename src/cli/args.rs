@@ -18,7 +18,7 @@ use super::time;
 use super::tls::TlsArgs;
 use super::token;
 use crate::client::{self, ConnectOptions, Protocol, RetryPolicy};
-use crate::model::{GroupName, PartitionId, TopicName};
+use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::v1_1::Token;
 
 /// Where a broker is if nothing says otherwise: the address that `hermitmq serve` listens on by default.
@@ -472,18 +472,30 @@ impl std::str::FromStr for Start {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let start = match text {
-            "earliest" => client::Start::Earliest,
-            "latest" => client::Start::Latest,
-            _ => match (text.parse(), time::parse(text, SystemTime::now())) {
-                (Ok(offset), _) => client::Start::Offset(offset),
-                (Err(_), Some(ns)) => client::Start::Timestamp(ns),
-                (Err(_), None) => {
-                    return Err(format!("must be earliest, latest, an offset, or {}", time::FORMS));
-                }
-            },
-        };
-        Ok(Self(start))
+        use client::Start::{Earliest, Latest, Offset, Timestamp};
+        position(text, [Earliest, Latest], Offset, Timestamp).map(Self)
+    }
+}
+
+/// A position as one of several types: `named` are the earliest and the latest one, then what makes one of an offset and
+/// of a time in ns since the Unix epoch.
+pub(super) fn position<T>(
+    text: &str,
+    named: [T; 2],
+    offset: impl FnOnce(Offset) -> T,
+    timestamp: impl FnOnce(u64) -> T,
+) -> Result<T, String> {
+    let [earliest, latest] = named;
+    match text {
+        "earliest" => Ok(earliest),
+        "latest" => Ok(latest),
+        _ => match (text.parse(), time::parse(text, SystemTime::now())) {
+            (Ok(number), _) => Ok(offset(number)),
+            (Err(_), Some(ns)) => Ok(timestamp(ns)),
+            (Err(_), None) => {
+                Err(format!("must be earliest, latest, an offset, or {}", time::FORMS))
+            }
+        },
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn check(file: PathBuf, can: Option<&[String]>) -> Result<(), Failure
     })?;
     warn(&loaded.warnings);
     warn(of_files.as_slice());
-    print(&format!("{name}: ok\n"))
+    show::print(format!("{name}: ok\n").as_bytes())
 }
 
 fn decide(config: &Config, can: &[String]) -> Result<(), Failure> {
@@ -85,7 +85,8 @@ fn decide(config: &Config, can: &[String]) -> Result<(), Failure> {
     };
     let decision = table.decide(&principal, operation, &resource);
     let word = if decision.is_allowed() { "allowed" } else { "denied" };
-    print(&format!("{word}: {principal} {operation} {resource}: {decision}\n"))?;
+    let line = format!("{word}: {principal} {operation} {resource}: {decision}\n");
+    show::print(line.as_bytes())?;
     if decision.is_allowed() { Ok(()) } else { Err(Failure::Denied) }
 }
 
@@ -95,10 +96,4 @@ fn warn(warnings: &[String]) {
         // The result does not depend on whether anybody reads the warnings.
         let _ = writeln!(stderr, "hermitmq: warning: {warning}");
     }
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::output(&error))
 }

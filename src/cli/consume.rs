@@ -35,8 +35,7 @@ pub(super) fn run(args: &ConsumeArgs) -> Result<(), Failure> {
 
 async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
     check_version(args)?;
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
+    let interrupt = Interrupt::listen()?;
     let connect = args.target.connect()?;
     let share = share(args);
     let partitions = partitions(args, &share, &connect).await?;

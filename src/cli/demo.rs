@@ -8,9 +8,9 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::args::DemoArgs;
-use super::bench::Scratch;
 use super::failure::{Failure, causes};
 use super::runtime::{self, Interrupt};
+use super::scratch::Scratch;
 use super::serve;
 use super::top::{self, View, Watch};
 use crate::client::admin::AdminClient;
@@ -42,8 +42,7 @@ const KEPT: [&str; 4] = [
 ];
 
 pub(super) fn run(args: &DemoArgs) -> Result<(), Failure> {
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
+    let interrupt = Interrupt::listen()?;
     // Dropped last: the broker writes to it until it has stopped.
     let scratch = Scratch::new(args.dir.as_deref())?;
     let set = KEPT.map(ToOwned::to_owned).to_vec();

@@ -1,8 +1,9 @@
-//! The commands in the documents, parsed as they would be typed.
+//! The commands in the documents, parsed as they would be typed; and that none is left out.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use super::args::Cli;
 
@@ -113,4 +114,29 @@ fn shell_lines_become_words() {
             .into_iter()
             .all(|words| arguments(words).is_none())
     );
+}
+
+#[test]
+fn the_table_of_commands_is_the_whole_command_line() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/TOOLS.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `hermitmq")?.split_once(" |"));
+    let cells = rows.map(|(cell, _)| format!("`hermitmq{cell}"));
+    let typed: Vec<String> = cells
+        .flat_map(|cell| cell.split('`').map(ToOwned::to_owned).collect::<Vec<_>>())
+        .filter_map(|typed| Some(typed.strip_prefix("hermitmq ")?.to_owned()))
+        .collect();
+    let cli = Cli::command();
+    let mut named = BTreeSet::new();
+    for typed in &typed {
+        let mut words = typed.split(' ');
+        let name = words.next().unwrap();
+        let command = cli.find_subcommand(name).unwrap_or_else(|| panic!("there is no {typed}"));
+        if let Some(word) = words.next().filter(|_| command.has_subcommands()) {
+            assert!(command.find_subcommand(word).is_some(), "there is no {typed}");
+        }
+        named.insert(command.get_name());
+    }
+    let known = cli.get_subcommands().filter(|command| !command.is_hide_set());
+    assert_eq!(named, known.map(clap::Command::get_name).collect());
 }

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fmt;
 use std::io::{self, ErrorKind};
 
-use crate::client::{CommitError, ConnectError, Status};
+use crate::client::admin::AdminError;
+use crate::client::{CommitError, ConnectError, Status, TlsProblem};
 
 /// Exit code of a command that failed while running.
 const EXIT_RUNTIME: u8 = 1;
@@ -31,25 +32,6 @@ pub(super) enum Failure {
 }
 
 impl Failure {
-    /// A complaint of the argument parser, which spreads over several lines, in one.
-    pub(super) fn usage(complaint: &str) -> Self {
-        let lines = complaint.lines().map(str::trim);
-        let wanted = lines
-            .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
-            .filter(|line| !line.is_empty());
-        let mut text = String::new();
-        for line in wanted {
-            let line = line.trim_start_matches("error: ");
-            text.push_str(match (text.is_empty(), line.starts_with("tip:")) {
-                (true, _) => "",
-                (false, true) => "; ",
-                (false, false) => " ",
-            });
-            text.push_str(line);
-        }
-        Self::Usage(format!("{text}; see `hermitmq --help`"))
-    }
-
     /// A failure of a lower layer with all its causes, after what was being done.
     pub(super) fn runtime(doing: &str, error: &dyn Error) -> Self {
         Self::Runtime(format!("{doing}: {}", causes(error)))
@@ -82,7 +64,25 @@ impl Failure {
                     causes(error)
                 ))
             }
+            ConnectError::Tls { problem, .. } => Self::Runtime(causes(error) + tls_flags(problem)),
             other => Self::Runtime(causes(other)),
+        }
+    }
+
+    /// No answer of an admin listener, or not the one that was asked for. What the broker calls a wrong request was typed wrong.
+    pub(super) fn admin(error: &AdminError) -> Self {
+        let text = causes(error);
+        match error {
+            AdminError::Address(_) | AdminError::Token => Self::Usage(text),
+            AdminError::NoCa(_) => Self::Usage(text + " (--tls-ca FILE, or $HERMITMQ_TLS_CA)"),
+            AdminError::Problem(problem) if problem.kind() == "invalid-request" => {
+                Self::Usage(text)
+            }
+            AdminError::Connect { .. } => Self::Runtime(
+                text + "; is the broker running, and is this its admin listener (admin.listen)?",
+            ),
+            AdminError::Tls { problem, .. } => Self::Runtime(text + tls_flags(problem)),
+            _ => Self::Runtime(text),
         }
     }
 
@@ -126,6 +126,16 @@ impl fmt::Display for Failure {
             Self::Denied => f.write_str("denied"),
             Self::OutputClosed => f.write_str("the reader of the output went away"),
         }
+    }
+}
+
+/// The flags for what the SDK names last in the text of a problem.
+fn tls_flags(problem: &TlsProblem) -> &'static str {
+    match problem {
+        TlsProblem::ServerName(_) | TlsProblem::WrongName(_) => " (--tls-server-name)",
+        TlsProblem::UnknownAuthority => " (--tls-ca)",
+        TlsProblem::CertificateRequired => " (--tls-cert, --tls-key)",
+        _ => "",
     }
 }
 

@@ -1,12 +1,12 @@
 //! `hermitmq completions` and `hermitmq man`: what shells and `man` want to know of the command line.
 
 use std::fs;
-use std::io::{self, Write as _};
 
 use clap::CommandFactory as _;
 
 use super::args::{Cli, CompletionsArgs, ManArgs};
 use super::failure::Failure;
+use super::show;
 
 /// The name that is completed.
 const NAME: &str = "hermitmq";
@@ -15,9 +15,7 @@ const NAME: &str = "hermitmq";
 pub(super) fn completions(args: &CompletionsArgs) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), NAME, &mut script);
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(&script).and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::output(&error))
+    show::print(&script)
 }
 
 /// Writes a page for each command.

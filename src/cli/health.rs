@@ -1,7 +1,6 @@
 //! `hermitmq health`: asks a broker how it is, for containers that have no shell.
 
 use std::collections::BTreeMap;
-use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
 
@@ -9,9 +8,11 @@ use crate::client::admin::{AdminClient, AdminError, Health};
 use crate::client::{TlsOptions, TlsProblem};
 use crate::config::{Config, Sources};
 
+use super::admin;
 use super::args::{HealthArgs, admin_from_env};
-use super::failure::{Failure, causes};
+use super::failure::Failure;
 use super::runtime;
+use super::show;
 
 /// Time for an answer: who asks again and again must not wait for long.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -21,17 +22,9 @@ const RENEWAL_TIME: Duration = Duration::from_secs(3);
 
 pub(super) fn run(args: &HealthArgs) -> Result<(), Failure> {
     let (address, tls) = address(args)?;
-    let admin = AdminClient::new(&address).map_err(|error| Failure::Usage(causes(&error)))?;
-    let mut admin = admin.with_timeout(TIMEOUT);
-    if let Some(tls) = tls {
-        admin = admin.with_tls(tls);
-    }
+    let admin = admin::client_at(&address, tls)?.with_timeout(TIMEOUT);
     runtime::block_on(async {
-        let asked = ask(&admin, args.live).await;
-        let health = asked.map_err(|error| match error {
-            AdminError::NoCa(_) => Failure::Usage(causes(&error)),
-            _ => Failure::Runtime(causes(&error)),
-        })?;
+        let health = ask(&admin, args.live).await.map_err(|error| Failure::admin(&error))?;
         if health.ok {
             return say(&health);
         }
@@ -63,8 +56,7 @@ async fn ask(admin: &AdminClient, live: bool) -> Result<Health, AdminError> {
 /// that is wanted.
 fn address(args: &HealthArgs) -> Result<(String, Option<TlsOptions>), Failure> {
     if let Some(address) = args.admin.clone().or_else(admin_from_env) {
-        let tls = args.tls.options()?.filter(|_| !address.starts_with("http:"));
-        return Ok((address, tls));
+        return Ok((address, args.tls.options()?));
     }
     let sources = Sources::of_process(args.config.clone(), BTreeMap::new());
     let loaded = Config::load(&sources).map_err(|error| Failure::Usage(error.to_string()))?;
@@ -76,7 +68,7 @@ fn address(args: &HealthArgs) -> Result<(String, Option<TlsOptions>), Failure> {
     }
     let cert_file = tls.cert_file.filter(|_| admin.tls);
     let tls = cert_file.map(|file| args.tls.options_for(file)).transpose()?;
-    Ok((reachable(listen), tls))
+    Ok((reachable(listen), tls.flatten()))
 }
 
 /// An address to connect to, where the one to listen on means all of them.
@@ -91,10 +83,9 @@ fn reachable(listen: String) -> String {
 }
 
 fn say(health: &Health) -> Result<(), Failure> {
-    let mut stdout = std::io::stdout().lock();
     let worth = reasons(health);
-    let line = if worth.is_empty() { "ok".to_owned() } else { format!("ok, but {worth}") };
-    writeln!(stdout, "{line}").map_err(|error| Failure::output(&error))
+    let line = if worth.is_empty() { "ok\n".to_owned() } else { format!("ok, but {worth}\n") };
+    show::print(line.as_bytes())
 }
 
 fn reasons(health: &Health) -> String {

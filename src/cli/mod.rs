@@ -1,9 +1,12 @@
 //! The command line.
 //!
-//! Reading order: `args` is what can be typed, [`main`] picks the command, one file each does it: `serve`,
-//! `configuration`, `token`, `produce`, `consume`, `health`, `generate`, `demo`, and the folders `admin`, `bench`, `log` and `top`. `failure` is how every one of them can end. `lines`,
-//! `tally`, `output`, `template`, `time` and `runtime` are what `produce` and `consume` are made of, `encode`, `progress` and
-//! `table` are for whoever has bytes to show, takes long or has much to tell, `tls` for whatever connects.
+//! Reading order: `args` is what can be typed, `usage` what is said of anything else. [`main`] picks the command, one file
+//! each does it: `serve`, `configuration`, `token`, `produce`, `consume`, `health`, `generate`, `demo`, and the folders
+//! `admin`, `bench`, `log` and `top`. `failure` is how every one of them can end, `runtime` what they need of the process:
+//! the signals, above all; `scratch` is what is removed whatever ends them. `lines` and `tally` are what `produce` is made
+//! of, `output` and `template` what `consume` is; `time` reads the times that `--from` and `--to` take, `tls` is for
+//! whatever connects. `show` prints an answer: as a `table`, as JSON, or with `yaml`; `words` are its numbers, `encode` its
+//! bytes, `progress` is for what takes long.
 
 mod admin;
 mod args;
@@ -21,6 +24,7 @@ mod output;
 mod produce;
 mod progress;
 mod runtime;
+mod scratch;
 mod serve;
 mod show;
 mod table;
@@ -30,6 +34,7 @@ mod time;
 mod tls;
 mod token;
 mod top;
+mod usage;
 mod words;
 mod yaml;
 
@@ -38,7 +43,6 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use clap::error::ErrorKind;
 
 use args::{Cli, Command, ConfigCommand, TokenCommand};
 use failure::Failure;
@@ -46,9 +50,15 @@ use failure::Failure;
 /// Runs the command that the arguments ask for (the first one is the program's name) and gives its exit code:
 /// 0 for success, 1 if it failed while running, 2 for wrong usage or configuration, 3 if what was looked at is damaged.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let args: Vec<_> = args.into_iter().collect();
+    let cli = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return usage(&error),
+        Err(error) if error.use_stderr() => return report(&usage::failure(&args, &error)),
+        Err(help) => {
+            // A reader that went away wanted no more of it.
+            let _ = help.print();
+            return ExitCode::SUCCESS;
+        }
     };
     match run(cli.command.unwrap_or(Command::Serve(cli.serve))) {
         Ok(()) => ExitCode::SUCCESS,
@@ -78,19 +88,6 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Completions(args) => generate::completions(&args),
         Command::Man(args) => generate::man(&args),
     }
-}
-
-/// Help and version go to standard output; wrong usage is a failure like any other.
-fn usage(error: &clap::Error) -> ExitCode {
-    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        return report(&Failure::usage("a command is missing"));
-    }
-    if error.use_stderr() {
-        return report(&Failure::usage(&error.to_string()));
-    }
-    // A reader that went away wanted no more help.
-    let _ = error.print();
-    ExitCode::SUCCESS
 }
 
 fn report(failure: &Failure) -> ExitCode {

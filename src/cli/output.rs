@@ -82,7 +82,7 @@ impl<W: Write> Output<W> {
                 out.write_all(b"\n")
             }
             Format::Named(FormatName::Hex) => {
-                encode::write_hex(out, payload)?;
+                out.write_all(encode::hex(payload).as_bytes())?;
                 out.write_all(b"\n")
             }
             Format::Named(FormatName::Json) => {

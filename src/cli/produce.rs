@@ -28,8 +28,7 @@ pub(super) fn run(args: &ProduceArgs) -> Result<(), Failure> {
 }
 
 async fn produce(args: &ProduceArgs) -> Result<(), Failure> {
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
+    let interrupt = Interrupt::listen()?;
     // Before connecting: a wrong path needs no broker.
     let input = Input::open(args)?;
     let mut sending = Sending::start(args, interrupt, input.progress()).await?;
@@ -76,17 +75,25 @@ fn cannot_read(path: &Path, error: &io::Error) -> Failure {
     Failure::runtime(&format!("cannot read {}", path.display()), error)
 }
 
+/// What is made up for, of a timer that woke late. What the input did not give in time is not owed.
+const LATE_MAX: Duration = Duration::from_millis(100);
+
 /// When records are due that are sent at a fixed rate.
 struct Rate {
-    start: Instant,
-    per_second: NonZeroU32,
+    next: Instant,
+    interval: Duration,
 }
 
 impl Rate {
-    /// Of the record with this number, counted from 0.
-    fn due(&self, number: u64) -> Instant {
-        let ns = u128::from(number) * 1_000_000_000 / u128::from(self.per_second.get());
-        self.start + Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
+    fn new(per_second: NonZeroU32, now: Instant) -> Self {
+        Self { next: now, interval: Duration::from_secs(1) / per_second.get() }
+    }
+
+    /// When the record is due that is there `now`. The one after it is due an interval later.
+    fn take(&mut self, now: Instant) -> Instant {
+        let due = self.next.max(now.checked_sub(LATE_MAX).unwrap_or(now));
+        self.next = due + self.interval;
+        due
     }
 }
 
@@ -147,7 +154,7 @@ impl Sending {
         let sink = sink.map_err(|error| Failure::connect(&error))?;
         let key = args.key.clone().map(Bytes::from).unwrap_or_default();
         let key_sep = args.key_sep.clone();
-        let rate = args.rate.map(|per_second| Rate { start: Instant::now(), per_second });
+        let rate = args.rate.map(|per_second| Rate::new(per_second, Instant::now()));
         let tally = Arc::new(Tally::new(progress));
         Ok(Self { sink, key, key_sep, rate, interrupt, tally, sent: 0 })
     }
@@ -216,8 +223,9 @@ impl Sending {
 
     /// Waits until the next record is due; false if the command is to end before.
     async fn is_time(&mut self) -> bool {
-        let due = self.rate.as_ref().map(|rate| rate.due(self.sent));
-        match due.filter(|&due| due > Instant::now()) {
+        let now = Instant::now();
+        let due = self.rate.as_mut().map(|rate| rate.take(now));
+        match due.filter(|&due| due > now) {
             None => true,
             Some(due) => tokio::select! {
                 () = tokio::time::sleep_until(due) => true,
@@ -279,5 +287,45 @@ impl Sending {
         }
         self.tally.summarize();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When so many records are sent that are all there from `now` on.
+    fn sent(rate: &mut Rate, mut now: Instant, count: usize) -> Vec<Instant> {
+        let mut send = || {
+            now = now.max(rate.take(now));
+            now
+        };
+        std::iter::repeat_with(&mut send).take(count).collect()
+    }
+
+    #[test]
+    fn a_pause_of_the_input_is_not_made_up_for() {
+        const SECOND: Duration = Duration::from_secs(1);
+        let start = Instant::now();
+        let mut rate = Rate::new(NonZeroU32::new(100).unwrap(), start);
+        let begun = sent(&mut rate, start, 101);
+        assert_eq!((begun[0], begun[100]), (start, start + SECOND));
+        let later = start + 3_600 * SECOND;
+        let resumed = sent(&mut rate, later, 200);
+        let of_first_second = resumed.iter().filter(|sent| **sent < later + SECOND).count();
+        assert!((100..=110).contains(&of_first_second), "{of_first_second}");
+    }
+
+    #[test]
+    fn timers_that_wake_late_do_not_lower_the_rate() {
+        let start = Instant::now();
+        let mut rate = Rate::new(NonZeroU32::new(100).unwrap(), start);
+        let late = Duration::from_millis(5);
+        let mut now = start;
+        for _ in 0..=100 {
+            let due = rate.take(now);
+            now = if due > now { due + late } else { now };
+        }
+        assert_eq!(now, start + Duration::from_secs(1) + late);
     }
 }

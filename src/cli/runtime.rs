@@ -1,15 +1,17 @@
 //! What the client commands need of the process: an asynchronous runtime and the signals that end a command.
 
 use std::future::Future;
-use std::io;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use tokio::sync::watch;
 
 use super::failure::Failure;
+use super::scratch::clean_up_and;
+
+/// Exit code of a command that a signal ended, as shells have it for SIGINT.
+const EXIT_SIGNAL: i32 = 130;
 
 /// Runs a command that talks to a broker, on this thread.
 pub(super) fn block_on(command: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
@@ -23,27 +25,64 @@ pub(super) fn value_of<T>(command: impl Future<Output = Result<T, Failure>>) -> 
     runtime.block_on(command)
 }
 
+/// The signals that ask a command to end; that of a terminal that closes is one of them, unless the command was started to
+/// outlive it.
+fn ending_signals() -> Vec<i32> {
+    let mut signals = vec![SIGINT, SIGTERM];
+    if hangs_up() {
+        signals.push(SIGHUP);
+    }
+    signals
+}
+
+/// Whether SIGHUP would end this process, as it does not after `nohup`. Where nothing tells it is left alone.
+fn hangs_up() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut ignored = status.lines().filter_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.next().and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    ignored.is_some_and(|mask| mask & (1 << (SIGHUP - 1)) == 0)
+}
+
+/// Has a thread of its own wait for them.
+fn on_signals(
+    work: impl FnOnce(&mut dyn Iterator<Item = i32>) + Send + 'static,
+) -> Result<(), Failure> {
+    let cannot = |error| Failure::runtime("cannot catch signals", &error);
+    let mut signals = Signals::new(ending_signals()).map_err(cannot)?;
+    let wait = move || work(&mut signals.forever());
+    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(cannot)?;
+    Ok(())
+}
+
+/// For a command that has nothing to finish: the first of these signals cleans up, and ends the process.
+pub(super) fn clean_up_on_signals() -> Result<(), Failure> {
+    on_signals(|signals| {
+        if signals.next().is_some() {
+            clean_up_and(|| std::process::exit(EXIT_SIGNAL));
+        }
+    })
+}
+
 /// Tells when the operator asked the command to end.
 #[derive(Debug)]
 pub(super) struct Interrupt(watch::Receiver<bool>);
 
 impl Interrupt {
-    /// Listens for SIGINT and SIGTERM. The second one ends the process at once, whatever it waits for.
-    pub(super) fn listen() -> io::Result<Self> {
-        let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // In this order the first signal arms the default action for the second.
-            signal_hook::flag::register_conditional_default(signal, Arc::clone(&asked))?;
-            signal_hook::flag::register(signal, Arc::clone(&asked))?;
-        }
-        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+    /// Listens for the [signals that end a command](ending_signals). The second one ends the process at once, whatever it
+    /// waits for, and leaves no temporary directory.
+    pub(super) fn listen() -> Result<Self, Failure> {
         let (sender, receiver) = watch::channel(false);
-        std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-            if signals.forever().next().is_some() {
-                // Nobody listens any more if this fails.
-                let _ = sender.send(true);
-                // Keep the channel: its end would say "asked" as well, but only by chance.
-                for _ in signals.forever() {}
+        on_signals(move |signals| {
+            if signals.next().is_none() {
+                return;
+            }
+            // Nobody listens any more if this fails. The channel is kept: its end would say "asked" as well, but only by chance.
+            let _ = sender.send(true);
+            if let Some(signal) = signals.next() {
+                clean_up_and(|| {
+                    // It ends the process, or nothing does.
+                    let _ = emulate_default_handler(signal);
+                });
             }
         })?;
         Ok(Self(receiver))

@@ -32,8 +32,19 @@ pub(super) fn show<T: Serialize>(
             yaml::document(&serde_json::to_value(answer).map_err(|error| cannot(&error))?)
         }
     };
+    print(text.as_bytes())
+}
+
+/// Prints a result as JSON on one line.
+pub(super) fn json_line(result: &impl Serialize) -> Result<(), Failure> {
+    let json = serde_json::to_string(result).map_err(|error| cannot(&error))?;
+    print((json + "\n").as_bytes())
+}
+
+/// All that a command has to say, on standard output.
+pub(super) fn print(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
+    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
     written.map_err(|error| Failure::output(&error))
 }
 

@@ -3,8 +3,7 @@
 use clap::{CommandFactory as _, Parser as _};
 
 use super::args::{Cli, Command};
-use super::failure::Failure;
-use super::serve;
+use super::{serve, usage};
 
 fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
     Cli::try_parse_from(std::iter::once("hermitmq").chain(args.iter().copied()))
@@ -12,7 +11,9 @@ fn parse(args: &[&str]) -> Result<Cli, clap::Error> {
 
 /// The one line that wrong arguments give.
 fn complaint(args: &[&str]) -> String {
-    Failure::usage(&parse(args).unwrap_err().to_string()).to_string()
+    let error = parse(args).unwrap_err();
+    let args: Vec<_> = std::iter::once(&"hermitmq").chain(args).map(Into::into).collect();
+    usage::failure(&args, &error).to_string()
 }
 
 #[test]
@@ -51,7 +52,7 @@ fn flags_become_keys_of_the_configuration() {
 fn wrong_usage_is_one_line() {
     for (args, want) in [
         (&["prodcue"][..], "unrecognized subcommand 'prodcue'; tip: a similar subcommand exists"),
-        (&["produce"][..], "required arguments were not provided: <TOPIC>; see"),
+        (&["produce"][..], "required arguments were not provided: <TOPIC>; usage"),
         (&["produce", "a b"][..], "the name contains the byte 0x20"),
         (
             &["consume", "a", "--from", "x"][..],
@@ -60,7 +61,45 @@ fn wrong_usage_is_one_line() {
         (&["produce", "a", "--batch", "0"][..], "invalid value '0' for '--batch <N>'"),
     ] {
         let line = complaint(args);
-        assert!(line.contains(want), "{line}");
-        assert!(!line.contains('\n') && line.ends_with("see `hermitmq --help`"), "{line}");
+        assert!(line.contains(want) && !line.contains('\n'), "{line}");
+    }
+}
+
+#[test]
+fn wrong_usage_ends_with_the_usage_of_its_own_command() {
+    for (args, want) in [
+        (
+            &["prodcue"][..],
+            "usage: `hermitmq [OPTIONS]` or `hermitmq <COMMAND>`; see `hermitmq --help`",
+        ),
+        (&["--prot", "1"], "; see `hermitmq --help`"),
+        (
+            &["topic", "create"],
+            "usage: `hermitmq topic create [OPTIONS] <TOPIC>`; see `hermitmq topic create --help`",
+        ),
+        (
+            &["topic", "crate", "a"],
+            "usage: `hermitmq topic <COMMAND>`; see `hermitmq topic --help`",
+        ),
+        (
+            &["topic"],
+            "a command is missing; usage: `hermitmq topic <COMMAND>`; see `hermitmq topic --help`",
+        ),
+        (
+            &["produce", "--rate", "x"],
+            "usage: `hermitmq produce [OPTIONS] <TOPIC>`; see `hermitmq produce --help`",
+        ),
+        (
+            &["group", "reset", "g"],
+            "usage: `hermitmq group reset [OPTIONS] --topic <TOPIC> --to <POSITION> <GROUP>`; see `hermitmq group reset --help`",
+        ),
+        (
+            &["bench", "e2e", "produce"],
+            "usage: `hermitmq bench e2e [OPTIONS]`; see `hermitmq bench e2e --help`",
+        ),
+        (&["serve", "--port"], "usage: `hermitmq serve [OPTIONS]`; see `hermitmq serve --help`"),
+    ] {
+        let line = complaint(args);
+        assert!(line.ends_with(want), "{line}");
     }
 }

@@ -37,21 +37,27 @@ pub(super) struct TlsArgs {
 impl TlsArgs {
     /// The flags, and for those that are not there the environment; `None` if nothing asks for TLS.
     pub(super) fn options(&self) -> Result<Option<TlsOptions>, Failure> {
-        self.completed(|name| std::env::var_os(name).filter(|value| !value.is_empty()))
+        self.completed(env)
     }
 
     /// What connects to the broker whose certificate is in this file, if no CA is named.
-    pub(super) fn options_for(&self, cert_file: PathBuf) -> Result<TlsOptions, Failure> {
-        let env = |name: &str| match std::env::var_os(name).filter(|value| !value.is_empty()) {
-            None if name == TLS_ENV => Some("1".into()),
-            value => value,
+    pub(super) fn options_for(&self, cert_file: PathBuf) -> Result<Option<TlsOptions>, Failure> {
+        self.completed_for(cert_file, env)
+    }
+
+    fn completed_for(
+        &self,
+        cert_file: PathBuf,
+        env: impl Fn(&str) -> Option<OsString>,
+    ) -> Result<Option<TlsOptions>, Failure> {
+        if self.tls_ca.is_some() || env(CA_ENV).is_some() {
+            return self.completed(env);
+        }
+        let known = |name: &str| {
+            env(name).or_else(|| (name == CA_ENV).then(|| cert_file.clone().into_os_string()))
         };
-        let named = self.tls_ca.is_some() || env(CA_ENV).is_some();
-        let ca = (!named).then(|| cert_file.clone().into_os_string());
-        let options = self.completed(|name| if name == CA_ENV { ca.clone() } else { env(name) });
-        let options = options?.unwrap_or_else(|| TlsOptions::with_ca(&cert_file));
-        let trust = if named { options.trust } else { Trust::Exactly(cert_file) };
-        Ok(TlsOptions { trust, ..options })
+        let options = self.completed(known)?;
+        Ok(options.map(|options| TlsOptions { trust: Trust::Exactly(cert_file), ..options }))
     }
 
     fn completed(
@@ -95,6 +101,10 @@ impl TlsArgs {
     }
 }
 
+fn env(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,6 +114,25 @@ mod tests {
             env.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
         };
         args.completed(get).map_err(|failure| failure.to_string())
+    }
+
+    #[test]
+    fn the_certificate_of_a_broker_is_trusted_where_no_ca_is_named() {
+        let trust = |args: &TlsArgs, variables: &[(&str, &str)]| {
+            let env = |name: &str| {
+                let found = variables.iter().find(|(known, _)| *known == name);
+                found.map(|(_, value)| OsString::from(value))
+            };
+            args.completed_for("broker.pem".into(), env).unwrap().unwrap().trust
+        };
+        let none = TlsArgs::default();
+        assert_eq!(trust(&none, &[]), Trust::Exactly("broker.pem".into()));
+        assert_eq!(trust(&none, &[(SERVER_NAME_ENV, "b")]), Trust::Exactly("broker.pem".into()));
+        let by_env = Trust::CaFile("a.pem".into());
+        assert_eq!(trust(&none, &[(CA_ENV, "a.pem")]), by_env);
+        assert_eq!(trust(&none, &[(CA_ENV, "a.pem"), (TLS_ENV, "0")]), by_env);
+        let flag = TlsArgs { tls_ca: Some("c.pem".into()), ..TlsArgs::default() };
+        assert_eq!(trust(&flag, &[(CA_ENV, "a.pem")]), Trust::CaFile("c.pem".into()));
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! `hermitmq token`: making tokens; and the token that the other commands show a broker.
 
-use std::io::{self, Write as _};
 use std::path::Path;
 
 use crate::access::{self, Principal};
 use crate::protocol::v1_1::Token;
 
 use super::failure::Failure;
+use super::show;
 
 /// The environment variable that holds a token.
 const TOKEN_ENV: &str = "HERMITMQ_TOKEN";
@@ -25,9 +25,7 @@ pub(super) fn generate(principal: Option<&str>) -> Result<(), Failure> {
          # The line for the file that access.tokens_file names.\n{principal}:{}\n",
         made.token, made.hash
     );
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::output(&error))
+    show::print(text.as_bytes())
 }
 
 /// The token to show: of the file, else of the environment, which holds one or names a file.

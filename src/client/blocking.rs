@@ -140,7 +140,16 @@ impl TopicProducer {
     /// Hands a record over, blocking while the window of its partition is full; the partition, and the promise of an offset
     /// in it.
     pub fn send(&self, record: Record) -> Result<(PartitionId, Delivery), TopicSendError> {
-        self.runtime.block_on(self.inner.send(record))
+        self.inner.send_blocking(record, &self.runtime)
+    }
+
+    /// As [`send`](Self::send), with a callback that runs on the background thread: it must be quick and must not block.
+    pub fn send_with(
+        &self,
+        record: Record,
+        callback: impl FnOnce(Result<Offset, DeliveryError>) + Send + 'static,
+    ) -> Result<PartitionId, TopicSendError> {
+        self.inner.send_with_blocking(record, callback, &self.runtime)
     }
 
     /// Blocks until every record handed over so far is acked or failed.

@@ -5,7 +5,6 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tracing::{Instrument as _, Span};
 
 use super::stream::Stream;
@@ -286,22 +285,16 @@ pub(super) async fn open(
 /// Connects, with TLS if the options say so.
 async fn dial(addr: &str, options: &ConnectOptions) -> Result<Stream, ConnectError> {
     let io_error = |source| ConnectError::Io { addr: addr.to_owned(), source };
-    let socket = TcpStream::connect(addr).await.map_err(io_error)?;
-    // Frames are gathered here already; the kernel must not hold them back for more.
-    socket.set_nodelay(true).map_err(io_error)?;
     #[cfg(feature = "tls")]
     if let Some(tls) = &options.tls {
-        return match tls.secure(socket, addr).await {
-            Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
-            Err(Unsecured::Problem(problem)) => {
-                Err(ConnectError::Tls { addr: addr.to_owned(), problem })
-            }
-            Err(Unsecured::Io(source)) => Err(io_error(source)),
-        };
+        return Stream::secured(addr, tls).await.map_err(|error| match error {
+            Unsecured::Problem(problem) => ConnectError::Tls { addr: addr.to_owned(), problem },
+            Unsecured::Io(source) => io_error(source),
+        });
     }
     #[cfg(not(feature = "tls"))]
     let _ = options;
-    Ok(Stream::Plain(socket))
+    Stream::plain(addr).await.map_err(io_error)
 }
 
 /// The connection broke during the handshake.

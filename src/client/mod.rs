@@ -8,9 +8,10 @@
 //! * [`Messages`]: what either of them receives, as a `Stream`.
 //! * [`Committer`], [`commit()`]: where a group resumes, without a consumer.
 //! * [`partition_count`], [`offset_of`]: what a topic has.
-//! * [`blocking`]: producer and consumer for programs without a runtime.
+//! * [`blocking`]: these producers and consumers for programs without a runtime.
 //! * [`partition_of_key`]: which partition a key belongs to, as in Kafka.
-//! * `admin` (feature `admin`): topics, groups and health of a broker, over HTTP.
+//! * `admin` (feature `admin`): topics, groups, records, connections, metrics, log level and health of a broker, over
+//!   HTTP.
 //! * [`raw`]: the protocol by hand, for load generators and tools.
 //!
 //! All of it is at least once. It speaks protocol 1.1, and 1.0 if [`ConnectOptions::protocol`] says so: then a refusal has no

@@ -1,6 +1,6 @@
 //! What a topic has, asked without reading it: how many partitions, and where a log ends.
 
-use super::connect::{self, ConnectError, ConnectOptions, Hello, Place, Wish};
+use super::connect::{self, ConnectError, ConnectOptions, Hello, Place, Protocol, Wish};
 use crate::model::{Offset, PartitionId, TopicName};
 use crate::protocol::Status;
 use crate::protocol::v1_1::{Durability, Start};
@@ -26,6 +26,7 @@ pub async fn partition_count(
     topic: &TopicName,
     options: &ConnectOptions,
 ) -> Result<u32, ConnectError> {
+    can_count(options)?;
     count_by(addr, offset_of(addr, topic, NO_PARTITION, Start::Latest, options).await)
 }
 
@@ -35,10 +36,19 @@ pub(super) async fn partition_count_to_produce(
     topic: &TopicName,
     options: &ConnectOptions,
 ) -> Result<u32, ConnectError> {
+    can_count(options)?;
     let place = Place { addr: addr.to_owned(), topic: topic.clone(), partition: NO_PARTITION };
     let hello = Hello::produce(&place, Durability::Topic, options)?;
     let opened = connect::open(addr, &hello, options).await;
     count_by(addr, opened.map(|(_, offset)| offset))
+}
+
+/// 1.0 refuses without a word.
+fn can_count(options: &ConnectOptions) -> Result<(), ConnectError> {
+    match options.protocol {
+        Protocol::V1_1 => Ok(()),
+        Protocol::V1_0 => Err(ConnectError::NotIn1_0("number of partitions")),
+    }
 }
 
 /// A partition that is not there is refused with the number of those that are.

@@ -1,19 +1,27 @@
-//! Protocol 1.0 by hand, over blocking sockets: for load generators and tools that count every byte themselves.
+//! The protocol by hand, over blocking sockets: for load generators and tools that count every byte themselves.
 //!
 //! Nothing here retries, batches or runs in the background; [`Producer`](super::Producer) and
 //! [`Consumer`](super::Consumer) are for programs. A connection is a plain [`TcpStream`] behind its handshake: a producer
-//! writes frames to it ([`frames`]) and reads acks ([`Acks`]), a consumer reads frames ([`Header`]).
+//! writes frames to it ([`frames`]) and reads acks ([`Acks`]), a consumer reads frames ([`Header`]). It is protocol 1.0 unless a
+//! token is shown, of which 1.0 knows nothing; frames and the acks of those that are stored are the same in both.
 
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
+use std::time::Duration;
 
-use super::connect::ConnectError;
+use super::connect::{ConnectError, Refused};
 use crate::model::{GroupName, PartitionId, TopicName};
+use crate::protocol::v1_1::{
+    Answer, AnswerTo, Client, Durability, Handshake, Parsed, Role, Start, Token,
+};
 use crate::protocol::{Ack, Request, Status};
 use crate::record::FrameBuilder;
 
 pub use crate::protocol::ACK_LEN;
 pub use crate::record::{FrameTooLarge, HEADER_LEN, Header};
+
+/// Time for the answer to a handshake.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects a producer to a partition.
 pub fn produce(
@@ -65,16 +73,80 @@ pub fn consume_tls(
     Ok((stream, session))
 }
 
-fn open(addr: &str, request: &Request) -> Result<TcpStream, ConnectError> {
-    let connect = || {
-        let mut stream = TcpStream::connect(addr)?;
-        stream.set_nodelay(true)?;
-        let mut handshake = Vec::new();
-        request.write(&mut handshake);
-        stream.write_all(&handshake)?;
-        Ok(stream)
+/// As [`produce`], for a broker that asks for a token.
+pub fn produce_as(
+    addr: &str,
+    token: &Token,
+    topic: &TopicName,
+    partition: PartitionId,
+) -> Result<TcpStream, ConnectError> {
+    open_as(addr, token, Role::Produce { durability: Durability::Topic }, topic, partition)
+}
+
+/// Connects a consumer without a group, for a broker that asks for a token: the frames from `start` on follow without being
+/// asked for.
+pub fn consume_as(
+    addr: &str,
+    token: &Token,
+    start: Start,
+    topic: &TopicName,
+    partition: PartitionId,
+) -> Result<TcpStream, ConnectError> {
+    let role = Role::Consume { group: None, start, heartbeat_ms: None, until_end: false };
+    open_as(addr, token, role, topic, partition)
+}
+
+fn open_as(
+    addr: &str,
+    token: &Token,
+    role: Role,
+    topic: &TopicName,
+    partition: PartitionId,
+) -> Result<TcpStream, ConnectError> {
+    let (topic, token) = (topic.clone(), Some(token.clone()));
+    let handshake = Handshake { role, topic, partition, token, client: Client::default() };
+    let mut bytes = Vec::new();
+    handshake.write(&mut bytes)?;
+    let exchange = || {
+        let mut stream = connect(addr, &bytes)?;
+        stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+        let answer = read_reply(&mut stream)?;
+        stream.set_read_timeout(None)?;
+        Ok((stream, answer))
     };
-    connect().map_err(|source: io::Error| ConnectError::Io { addr: addr.to_owned(), source })
+    let io_error = |source: io::Error| ConnectError::Io { addr: addr.to_owned(), source };
+    match exchange().map_err(io_error)? {
+        (stream, answer) if answer.is_ok() => Ok(stream),
+        (_, answer) => Err(Refused::from_answer(answer).into()),
+    }
+}
+
+/// Reads the answer to a handshake and no byte more.
+fn read_reply(stream: &mut TcpStream) -> io::Result<Answer> {
+    let mut bytes = Vec::new();
+    loop {
+        match Answer::parse(AnswerTo::Handshake, &bytes) {
+            Parsed::Complete(answer, _) => return Ok(answer),
+            Parsed::Incomplete { needed } => {
+                let have = bytes.len();
+                bytes.resize(needed, 0);
+                stream.read_exact(&mut bytes[have..])?;
+            }
+        }
+    }
+}
+
+fn connect(addr: &str, handshake: &[u8]) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(addr)?;
+    stream.set_nodelay(true)?;
+    stream.write_all(handshake)?;
+    Ok(stream)
+}
+
+fn open(addr: &str, request: &Request) -> Result<TcpStream, ConnectError> {
+    let mut handshake = Vec::new();
+    request.write(&mut handshake);
+    connect(addr, &handshake).map_err(|source| ConnectError::Io { addr: addr.to_owned(), source })
 }
 
 /// `count` frames back to back, all alike: no key, `payload`, `records` records each, `timestamp` in nanoseconds.

@@ -7,6 +7,9 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
+#[cfg(feature = "tls")]
+use super::tls::{TlsOptions, Unsecured};
+
 /// A connected socket.
 #[derive(Debug)]
 pub(super) enum Stream {
@@ -18,25 +21,33 @@ pub(super) enum Stream {
 }
 
 impl Stream {
+    /// Connects to `HOST:PORT`.
+    pub(super) async fn plain(addr: &str) -> io::Result<Self> {
+        Ok(Self::Plain(socket(addr).await?))
+    }
+
+    /// Connects to `HOST:PORT` with TLS.
+    #[cfg(feature = "tls")]
+    pub(super) async fn secured(addr: &str, tls: &TlsOptions) -> Result<Self, Unsecured> {
+        let socket = socket(addr).await.map_err(Unsecured::Io)?;
+        Ok(Self::Tls(Box::new(tls.secure(socket, addr).await?)))
+    }
+
     /// Waits until there may be something to read, or, if `writing`, room to write. What is encrypted and was not sent is sent
     /// meanwhile.
     pub(super) async fn ready(&mut self, writing: bool) -> io::Result<()> {
-        match self {
-            Self::Plain(socket) => tokio::select! {
-                biased;
-                ready = socket.readable() => ready,
-                ready = socket.writable(), if writing => ready,
-            },
+        let (socket, writing) = match self {
+            Self::Plain(socket) => (&*socket, writing),
             #[cfg(feature = "tls")]
             Self::Tls(stream) => {
                 let (socket, session) = stream.get_ref();
-                let writing = writing || session.wants_write();
-                tokio::select! {
-                    biased;
-                    ready = socket.readable() => ready,
-                    ready = socket.writable(), if writing => ready,
-                }
+                (socket, writing || session.wants_write())
             }
+        };
+        tokio::select! {
+            biased;
+            ready = socket.readable() => ready,
+            ready = socket.writable(), if writing => ready,
         }
     }
 
@@ -79,6 +90,13 @@ impl Stream {
             },
         }
     }
+}
+
+async fn socket(addr: &str) -> io::Result<TcpStream> {
+    let socket = TcpStream::connect(addr).await?;
+    // Frames and requests are gathered here already; the kernel must not hold them back for more.
+    socket.set_nodelay(true)?;
+    Ok(socket)
 }
 
 /// What a poll says now, without having anybody woken.

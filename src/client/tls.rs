@@ -64,23 +64,21 @@ pub enum TlsProblem {
     #[error("the certificate, its key or the CA cannot be used: {0}")]
     Setup(Error),
     /// The name cannot be that of a certificate.
-    #[error("{0:?} cannot be the name of a certificate; give the right one (--tls-server-name)")]
+    #[error("{0:?} cannot be the name of a certificate; give the right one as `server_name`")]
     ServerName(String),
     /// It is signed by somebody else, or is not the one that is expected.
-    #[error(
-        "its certificate is not signed by a CA that is trusted; is the CA (--tls-ca) the right one?"
-    )]
+    #[error("its certificate is not signed by a CA that is trusted; check `trust`")]
     UnknownAuthority,
     /// It is that of another name.
     #[error(
-        "its certificate is not for {0}; connect by a name that it has, or say which it is (--tls-server-name)"
+        "its certificate is not for {0}; connect by a name that it has, or say which it is in `server_name`"
     )]
     WrongName(String),
     /// It has expired, or is not valid yet, by this machine's clock.
     #[error("its certificate has expired, or is not valid yet; is this machine's clock right?")]
     Expired,
     /// The broker asks for a certificate, and none was sent.
-    #[error("it asks for a certificate of the client (--tls-cert, --tls-key)")]
+    #[error("it asks for a certificate of the client: `identity`")]
     CertificateRequired,
     /// The broker does not accept the client's certificate.
     #[error("it does not accept the certificate of this client: {0:?}")]

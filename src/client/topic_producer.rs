@@ -4,6 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use tokio::runtime::Runtime;
 use tokio::sync::OnceCell;
 
 use super::connect::ConnectError;
@@ -88,6 +89,31 @@ impl TopicProducer {
         Ok(partition)
     }
 
+    /// As `send`, for callers outside a runtime: they enter it only to connect, or if they have to wait.
+    pub(super) fn send_blocking(
+        &self,
+        record: Record,
+        runtime: &Runtime,
+    ) -> Result<(PartitionId, Delivery), TopicSendError> {
+        let partition = self.partition_of(&record);
+        let delivery =
+            self.producer_blocking(partition, runtime)?.send_blocking(record, runtime)?;
+        Ok((partition, delivery))
+    }
+
+    /// As `send_with`, for callers outside a runtime.
+    pub(super) fn send_with_blocking(
+        &self,
+        record: Record,
+        callback: impl FnOnce(Result<Offset, DeliveryError>) + Send + 'static,
+        runtime: &Runtime,
+    ) -> Result<PartitionId, TopicSendError> {
+        let partition = self.partition_of(&record);
+        let producer = self.producer_blocking(partition, runtime)?;
+        producer.send_with_blocking(record, callback, runtime)?;
+        Ok(partition)
+    }
+
     /// Waits until every record handed over so far is acked or failed.
     pub async fn flush(&self) {
         for producer in self.producers.iter().filter_map(OnceCell::get) {
@@ -119,6 +145,17 @@ impl TopicProducer {
             Producer::connect(self.addr.as_str(), self.topic.clone(), partition, options)
         };
         cell.get_or_try_init(connect).await
+    }
+
+    fn producer_blocking(
+        &self,
+        partition: PartitionId,
+        runtime: &Runtime,
+    ) -> Result<&Producer, ConnectError> {
+        match self.producers[partition as usize].get() {
+            Some(producer) => Ok(producer),
+            None => runtime.block_on(self.producer(partition)),
+        }
     }
 }
 

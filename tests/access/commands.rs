@@ -259,3 +259,23 @@ fn what_a_start_may_still_find_right_is_a_warning() {
         "{said}"
     );
 }
+
+#[test]
+fn a_guarded_broker_is_measured_with_a_token() {
+    let both = "[[access.rule]]\nprincipals = ['team']\noperations = ['produce', 'consume']\ntopics = ['orders']\n";
+    let guarded = Guarded::start_with(&format!("{both}{RULES}"));
+    let broker = guarded.broker.addr().to_string();
+    for load in [
+        &["produce", "--count", "100", "--window", "1"][..],
+        &["consume", "--count", "100", "--connections", "2"],
+        &["e2e", "--count", "10", "--rate", "1000"],
+    ] {
+        let words = [&["bench"], load, &["--broker", &broker, "--topic", "orders"]].concat();
+        let (code, said) = run(&words, &[("HERMITMQ_TOKEN", guarded.token("team"))], "");
+        assert_eq!(code, 0, "{said}");
+        let (code, said) = run(&words, &[("HERMITMQ_TOKEN", guarded.token("carol"))], "");
+        assert_eq!(code, 1, "{said}");
+        assert!(said.contains("unauthorized: carol may not produce to topic orders"), "{said}");
+        assert_eq!(run(&words, &[], "").0, 1, "not without one");
+    }
+}

@@ -36,6 +36,40 @@ fn without_a_terminal_a_line_a_second() {
     assert_eq!(listing(dir.path()), [""; 0], "nothing is left");
 }
 
+/// A demo with a line of output, and the signals that come then: all at once, for they wait until it goes on.
+fn signalled(signals: &[Signal]) {
+    let (dir, _) = scratch();
+    let demo = demo(dir.path(), &[]);
+    // Whatever runs the tests may have been started to outlive its terminal.
+    let mut child = Command::new("env")
+        .arg("--default-signal=HUP")
+        .arg(demo.get_program())
+        .args(demo.get_args())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    lines.next().unwrap().unwrap();
+    assert_eq!(listing(dir.path()).len(), 1);
+    signal(&child, Signal::STOP);
+    for each in signals {
+        signal(&child, *each);
+    }
+    signal(&child, Signal::CONT);
+    child.wait().unwrap();
+    assert_eq!(listing(dir.path()), [""; 0], "nothing is left after {signals:?}");
+}
+
+#[test]
+fn nothing_is_left_when_its_terminal_closes() {
+    signalled(&[Signal::HUP]);
+}
+
+#[test]
+fn nothing_is_left_by_the_second_signal_either() {
+    signalled(&[Signal::INT, Signal::TERM]);
+}
+
 #[test]
 fn it_may_end_by_itself() {
     let (dir, _) = scratch();

@@ -1,5 +1,8 @@
 //! `hermitmq top` on a terminal, and without one.
 
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
 
@@ -7,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::pty::Pty;
-use super::support::{Broker, Start, commit, hermitmq, scratch};
+use super::support::{Broker, Start, commit, hermitmq, scratch, wait_for};
 use super::{complaint, ok, signal};
 
 fn broker(data: &Path) -> Broker {
@@ -120,4 +123,41 @@ fn without_a_terminal_one_frame() {
     drop(broker);
     let gone = ["top", "--once", "--admin", &admin];
     assert!(complaint(1, &gone).contains("cannot connect"));
+}
+
+/// Answers one request.
+fn answer(mut socket: &TcpStream, status: &str, body: &str) {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        request.extend(byte);
+    }
+    let len = body.len();
+    write!(socket, "HTTP/1.1 {status}\r\nContent-Length: {len}\r\n\r\n{body}").unwrap();
+}
+
+#[test]
+fn groups_that_are_not_told_are_no_empty_list() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = listener.local_addr().unwrap().to_string();
+    let broker = std::thread::spawn(move || {
+        answer(&listener.accept().unwrap().0, "200 OK", "");
+        let problem = r#"{"type":"urn:hermitmq:problem:internal","title":"x","status":500,"detail":"no way"}"#;
+        answer(&listener.accept().unwrap().0, "500 Internal Server Error", problem);
+    });
+    let line = complaint(1, &["top", "--once", "--admin", &admin]);
+    assert!(line.contains("no way"), "{line}");
+    broker.join().unwrap();
+}
+
+#[test]
+fn one_frame_is_not_waited_for_after_an_interrupt() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let admin = listener.local_addr().unwrap().to_string();
+    let mut child = hermitmq(&["top", "--once", "--admin", &admin]).spawn().unwrap();
+    let _asked = listener.accept().unwrap();
+    signal(&child, Signal::INT);
+    let status = wait_for("top to end", || child.try_wait().unwrap());
+    assert_eq!(status.signal(), Some(Signal::INT.as_raw()));
 }

@@ -73,8 +73,17 @@ fn what_is_wrong_is_said_in_one_line() {
     let (cert, key) = (path("stranger.pem"), path("stranger.key"));
     let (tls, off, guarded) = (addr(&broker), addr(&plain), addr(&guarded));
     for (args, code, what) in [
-        (vec![&tls, "--tls-ca", &foreign], 1, "not signed by a CA that is trusted"),
+        (
+            vec![&tls, "--tls-ca", &foreign],
+            1,
+            "not signed by a CA that is trusted; check `trust` (--tls-ca)",
+        ),
         (vec![&tls, "--tls-ca", &ca, "--tls-server-name", "a.test"], 1, "is not for a.test"),
+        (
+            vec![&tls, "--tls-ca", &ca, "--tls-server-name", "a.test"],
+            1,
+            "in `server_name` (--tls-server-name)",
+        ),
         (vec![&tls], 1, "does it ask for TLS"),
         (vec![&tls, "--tls-ca", &noise], 1, "holds no certificate"),
         (vec![&tls, "--tls-ca", "/nonexistent/ca.pem"], 1, "/nonexistent/ca.pem: cannot be read"),
@@ -151,12 +160,16 @@ fn the_admin_listener_speaks_tls_and_health_finds_it() {
     ];
     assert_eq!(ok(&["health"], &own, ""), "ok\n");
     assert_eq!(ok(&["health", "--live"], &own, ""), "ok\n");
+    // The environment may name the CA that the other commands need.
+    let named = [&own[..], &[("HERMITMQ_TLS_CA", ca.clone())]].concat();
+    assert_eq!(ok(&["health"], &named, ""), "ok\n");
     // Right after a renewal, before the broker may have noticed it.
     setup.renew(&setup.ca.broker());
     assert_eq!(ok(&["health"], &own, ""), "ok\n");
 
     let (code, line) = fails(&["topic", "list", "--admin", &secured]);
     assert!(line.contains("needs the CA") && code == Some(2), "{line}");
+    assert!(line.contains("--tls-ca FILE"), "{line}");
     let (_, line) = fails(&["topic", "list", "--admin", &format!("http://{admin}")]);
     assert!(line.contains("no answer from http://"), "{line}");
     let other = shown(&write(setup.dir.path(), "other.pem", &Authority::new("other").pem()));

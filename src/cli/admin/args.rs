@@ -1,15 +1,13 @@
 //! What can be typed behind `hermitmq topic` and `hermitmq group`. The texts here are the `--help`.
 
 use std::str::FromStr;
-use std::time::SystemTime;
 
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
-use crate::cli::args::{TokenArgs, admin_from_env};
+use crate::cli::args::{TokenArgs, admin_from_env, position};
 use crate::cli::failure::Failure;
 use crate::cli::show::Form;
-use crate::cli::time;
 use crate::cli::tls::TlsArgs;
 use crate::client::TlsOptions;
 use crate::client::admin::ResetTo;
@@ -45,13 +43,12 @@ pub(in crate::cli) struct Target {
 
 impl Target {
     /// The flag, else the environment, else the default; and how to connect there with TLS, if that is wanted.
-    pub(in crate::cli) fn address(&self) -> Result<(String, Option<TlsOptions>), Failure> {
+    pub(super) fn address(&self) -> Result<(String, Option<TlsOptions>), Failure> {
         let tls = self.tls.options()?;
         let address = self.admin.clone().or_else(admin_from_env).unwrap_or_else(|| {
             let plain = ADMIN_DEFAULT.to_owned();
             if tls.is_some() { plain.replacen("http:", "https:", 1) } else { plain }
         });
-        let tls = tls.filter(|_| !address.starts_with("http:"));
         Ok((address, tls))
     }
 }
@@ -210,16 +207,15 @@ impl FromStr for Position {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("must be earliest, latest, an offset, or {}", time::FORMS);
-        let to = match (text, text.strip_prefix("timestamp:")) {
-            ("earliest", _) => ResetTo::Earliest,
-            ("latest", _) => ResetTo::Latest,
-            (_, Some(ns)) => ResetTo::Timestamp(ns.parse().map_err(|_| wrong())?),
-            (text, None) => match (text.parse(), time::parse(text, SystemTime::now())) {
-                (Ok(offset), _) => ResetTo::Offset(offset),
-                (Err(_), Some(ns)) => ResetTo::Timestamp(ns),
-                (Err(_), None) => return Err(wrong()),
-            },
+        let ns = text.strip_prefix("timestamp:").and_then(|ns| ns.parse().ok());
+        let to = match ns {
+            Some(ns) => ResetTo::Timestamp(ns),
+            None => position(
+                text,
+                [ResetTo::Earliest, ResetTo::Latest],
+                ResetTo::Offset,
+                ResetTo::Timestamp,
+            )?,
         };
         Ok(Self(to))
     }

@@ -5,9 +5,10 @@ mod confirm;
 mod groups;
 mod topics;
 
+use crate::client::TlsOptions;
 use crate::client::admin::{AdminClient, AdminError};
 
-use super::failure::{Failure, causes};
+use super::failure::Failure;
 use super::runtime;
 
 pub(super) use args::{GroupCommand, Target, TopicCommand};
@@ -17,14 +18,20 @@ pub(super) use topics::run as run_topic;
 /// Who asks the admin listener.
 pub(super) fn client(target: &Target) -> Result<AdminClient, Failure> {
     let (address, tls) = target.address()?;
-    let mut admin = AdminClient::new(&address).map_err(|error| failed(&error))?;
-    if let Some(tls) = tls {
-        admin = admin.with_tls(tls);
+    let admin = client_at(&address, tls)?;
+    match target.token.find()? {
+        Some(token) => admin.with_token(&token).map_err(|error| Failure::admin(&error)),
+        None => Ok(admin),
     }
-    if let Some(token) = target.token.find()? {
-        admin = admin.with_token(&token).map_err(|error| failed(&error))?;
-    }
-    Ok(admin)
+}
+
+/// The same without a token, of a listener whose address is known. TLS is for one that is not said to do without.
+pub(super) fn client_at(address: &str, tls: Option<TlsOptions>) -> Result<AdminClient, Failure> {
+    let admin = AdminClient::new(address).map_err(|error| Failure::admin(&error))?;
+    Ok(match tls.filter(|_| !address.starts_with("http:")) {
+        Some(tls) => admin.with_tls(tls),
+        None => admin,
+    })
 }
 
 /// Asks the admin listener for something, and waits for the answer.
@@ -33,22 +40,5 @@ fn ask<T>(
     asked: impl AsyncFnOnce(&AdminClient) -> Result<T, AdminError>,
 ) -> Result<T, Failure> {
     let admin = client(target)?;
-    runtime::value_of(async { asked(&admin).await.map_err(|error| failed(&error)) })
-}
-
-/// What the broker calls a wrong request was typed wrong.
-fn failed(error: &AdminError) -> Failure {
-    match error {
-        AdminError::Address(_) | AdminError::NoCa(_) | AdminError::Token => {
-            Failure::Usage(causes(error))
-        }
-        AdminError::Problem(problem) if problem.kind() == "invalid-request" => {
-            Failure::Usage(causes(error))
-        }
-        AdminError::Connect { .. } => Failure::Runtime(format!(
-            "{}; is the broker running, and is this its admin listener (admin.listen)?",
-            causes(error)
-        )),
-        _ => Failure::Runtime(causes(error)),
-    }
+    runtime::value_of(async { asked(&admin).await.map_err(|error| Failure::admin(&error)) })
 }

@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::cli::args::TokenArgs;
 use crate::model::{TopicName, limits};
 
 const HELP: &str = "\
 Without --broker, $HERMITMQ_BROKER and a broker on 127.0.0.1:9092, a broker is started within this process, on a
 temporary directory that is removed at the end.
+
+`bench tls` alone speaks TLS, and shows no token: the others need a listener without TLS.
 
 Bytes are those of whole frames as they are on the wire and on disk; MB are 1,000,000 of them.
 
@@ -164,6 +167,8 @@ pub(in crate::cli) struct ProduceArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
     #[command(flatten)]
+    pub(super) token: TokenArgs,
+    #[command(flatten)]
     pub(super) shape: ShapeArgs,
     /// Connections that produce at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -184,6 +189,8 @@ pub(in crate::cli) struct ConsumeArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
     #[command(flatten)]
+    pub(super) token: TokenArgs,
+    #[command(flatten)]
     pub(super) shape: ShapeArgs,
     /// Consumers that read at once, each in a new group
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
@@ -198,6 +205,8 @@ pub(in crate::cli) struct ConsumeArgs {
 pub(in crate::cli) struct E2eArgs {
     #[command(flatten)]
     pub(super) target: TargetArgs,
+    #[command(flatten)]
+    pub(super) token: TokenArgs,
     /// Bytes of a record
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
     pub(super) record_size: u32,

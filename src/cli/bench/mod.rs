@@ -8,7 +8,7 @@
 //! against a `target`, with `silent` connections open if asked for. `limit_server` is the other side of the bare loops,
 //! `limit` this side of them. `compare` goes through the `workload`s: each has `rounds`, for which a `stage` is set (both
 //! sides, each a process of its own: `peer`) and on which `measure` runs one side; `cold` reads from the disk meanwhile.
-//! `tls` is one broker without and with TLS. `scratch` cleans up.
+//! `tls` is one broker without and with TLS.
 
 mod args;
 mod cold;
@@ -24,7 +24,6 @@ mod peer;
 mod produce;
 mod report;
 mod rounds;
-mod scratch;
 mod shape;
 mod silent;
 mod single;
@@ -35,10 +34,9 @@ mod tls;
 mod workload;
 
 pub(super) use args::BenchCommand;
-pub(super) use scratch::Scratch;
 
 use super::failure::Failure;
-use super::{progress, table};
+use super::{progress, runtime, scratch, table};
 
 /// Runs one of the benchmarks.
 pub(super) fn run(command: &BenchCommand) -> Result<(), Failure> {
@@ -46,7 +44,7 @@ pub(super) fn run(command: &BenchCommand) -> Result<(), Failure> {
         // Ends with its parent, which cleans up.
         return limit_server::run(args);
     }
-    scratch::clean_up_on_signals()?;
+    runtime::clean_up_on_signals()?;
     match command {
         BenchCommand::Produce(args) => single::produce(args),
         BenchCommand::Consume(args) => single::consume(args),

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use serde::Serialize;
 
 use crate::cli::failure::Failure;
+use crate::cli::show;
 
 use super::args::OutputFormat;
 use super::stats::Percentiles;
@@ -16,17 +17,10 @@ pub(super) fn print(
     result: &impl Serialize,
     table: &Table,
 ) -> Result<(), Failure> {
-    let text = match format {
-        OutputFormat::Table => table.text(),
-        OutputFormat::Json => {
-            let json = serde_json::to_string(result);
-            json.map_err(|error| Failure::runtime("cannot write the result as JSON", &error))?
-                + "\n"
-        }
-    };
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::output(&error))
+    match format {
+        OutputFormat::Table => show::print(table.text().as_bytes()),
+        OutputFormat::Json => show::json_line(result),
+    }
 }
 
 /// Tells a person something that is not the result.

@@ -71,7 +71,7 @@ struct EndToEnd {
 
 pub(super) fn produce(args: &ProduceArgs) -> Result<(), Failure> {
     let shape = Shape::of(args.shape)?;
-    let target = Target::find(&args.target)?;
+    let target = Target::find(&args.target)?.with_token(&args.token)?;
     let topic = topic(&args.target, shape)?;
     let connections = u64::from(args.connections);
     let each = args.count.map(|count| shape.frames_for(count.div_ceil(connections)));
@@ -101,7 +101,7 @@ pub(super) fn produce(args: &ProduceArgs) -> Result<(), Failure> {
 
 pub(super) fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
     let shape = Shape::of(args.shape)?;
-    let target = Target::find(&args.target)?;
+    let target = Target::find(&args.target)?.with_token(&args.token)?;
     let topic = topic(&args.target, shape)?;
     let frames = match args.count {
         Some(count) => shape.frames_for(count),
@@ -131,7 +131,7 @@ pub(super) fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
 
 pub(super) fn e2e(args: &E2eArgs) -> Result<(), Failure> {
     let shape = Shape { record_size: args.record_size, batch: 1 };
-    let target = Target::find(&args.target)?;
+    let target = Target::find(&args.target)?.with_token(&args.token)?;
     let topic = topic(&args.target, shape)?;
     let seconds = args.duration.unwrap_or(SECONDS);
     let records = args.count.unwrap_or_else(|| e2e::Load::records_in(args.rate, seconds));

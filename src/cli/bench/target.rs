@@ -3,12 +3,12 @@
 use std::io::ErrorKind;
 use std::net::TcpStream;
 
-use crate::cli::args::{BROKER_DEFAULT, broker_from_env, with_port};
+use crate::cli::args::{BROKER_DEFAULT, TokenArgs, broker_from_env, with_port};
 use crate::cli::failure::{Failure, causes};
 use crate::cli::runtime;
 use crate::cli::serve;
 use crate::client::raw::{self, ACK_LEN};
-use crate::client::{Committer, ConnectOptions, Protocol};
+use crate::client::{Committer, ConnectOptions, Protocol, Start, Token};
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::server::Server;
 
@@ -28,6 +28,8 @@ pub(super) struct Target {
     pub(super) addr: String,
     /// Partitions of its topics that are used, at least one.
     partitions: u32,
+    /// What is shown to it; without one protocol 1.0 is spoken.
+    token: Option<Token>,
     /// The broker in this process, and then its directory: dropped in this order.
     own: Option<(Server, Scratch)>,
 }
@@ -46,7 +48,12 @@ impl Target {
 
     /// A broker elsewhere.
     pub(super) fn at(addr: String, partitions: u32) -> Self {
-        Self { addr, partitions, own: None }
+        Self { addr, partitions, token: None, own: None }
+    }
+
+    /// As who the token says.
+    pub(super) fn with_token(self, args: &TokenArgs) -> Result<Self, Failure> {
+        Ok(Self { token: args.find()?, ..self })
     }
 
     /// A broker that runs already, so that nothing can be set of it.
@@ -70,7 +77,8 @@ impl Target {
             "no broker on {BROKER_DEFAULT}: one runs in this process, with its data in {}",
             scratch.path().display()
         ));
-        Ok(Self { addr, partitions: args.partitions, own: Some((server, scratch)) })
+        let own = Some((server, scratch));
+        Ok(Self { addr, partitions: args.partitions, token: None, own })
     }
 
     /// How the results name it.
@@ -108,26 +116,47 @@ impl Target {
     }
 
     fn producer(&self, topic: &TopicName, number: u32) -> Result<TcpStream, Failure> {
-        raw::produce(&self.addr, topic, self.partition(number))
-            .map_err(|error| Failure::connect(&error))
+        let partition = self.partition(number);
+        let connected = match &self.token {
+            Some(token) => raw::produce_as(&self.addr, token, topic, partition),
+            None => raw::produce(&self.addr, topic, partition),
+        };
+        connected.map_err(|error| Failure::connect(&error))
     }
 
-    /// The connection of consumer `number`, in a group that has read nothing.
+    /// The connection of consumer `number`, which begins with the first record.
     pub(super) fn consumer(&self, topic: &TopicName, number: u32) -> Result<TcpStream, Failure> {
+        if let Some(token) = &self.token {
+            return self.consumer_as(token, Start::Earliest, topic, self.partition(number));
+        }
         self.consumer_of(&new_group()?, topic, self.partition(number))
     }
 
     /// A connection of a consumer that is sent only what is stored in the first partition from now on.
     pub(super) fn consumer_at_end(&self, topic: &TopicName) -> Result<TcpStream, Failure> {
         let (group, partition) = (new_group()?, self.partition(0));
+        if let Some(token) = &self.token {
+            return self.consumer_as(token, Start::Latest, topic, partition);
+        }
         runtime::block_on(async {
-            // The broker lowers it to the next offset that it will give: that of 1.0 does, which everything here speaks.
+            // The broker lowers it to the next offset that it will give.
             let options = ConnectOptions { protocol: Protocol::V1_0, ..ConnectOptions::default() };
             let (addr, topic) = (self.addr.as_str(), topic.clone());
             let mut committer = Committer::new(addr, group.clone(), topic, partition, options);
             committer.commit(Offset::MAX).await.map_err(|error| Failure::commit(&error))
         })?;
         self.consumer_of(&group, topic, partition)
+    }
+
+    fn consumer_as(
+        &self,
+        token: &Token,
+        start: Start,
+        topic: &TopicName,
+        partition: PartitionId,
+    ) -> Result<TcpStream, Failure> {
+        raw::consume_as(&self.addr, token, start, topic, partition)
+            .map_err(|error| Failure::connect(&error))
     }
 
     fn consumer_of(

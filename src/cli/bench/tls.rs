@@ -103,7 +103,7 @@ fn read_plain(target: &Target, topic: &TopicName, total: u64) -> Result<Duration
     let mut stream = target.consumer(topic, 0)?;
     link::be_patient(&stream)?;
     let mut buf = vec![0; BUFFER];
-    timed(total, |_| stream.read(&mut buf))
+    timed(total, || read_some(&mut stream, &mut buf))
 }
 
 fn read_secured(
@@ -116,9 +116,17 @@ fn read_secured(
         .map_err(|error| Failure::connect(&error))?;
     link::be_patient(&socket)?;
     let mut buf = vec![0; BUFFER];
-    let elapsed = timed(total, |_| decrypt_some(&mut socket, &mut session, &mut buf))?;
+    let elapsed = timed(total, || decrypt_some(&mut socket, &mut session, &mut buf))?;
     let suite = session.negotiated_cipher_suite().map(|suite| format!("{:?}", suite.suite()));
     Ok((elapsed, suite.unwrap_or_default()))
+}
+
+/// Reads the socket once: one byte or more.
+fn read_some(socket: &mut TcpStream, buf: &mut [u8]) -> io::Result<usize> {
+    match socket.read(buf)? {
+        0 => Err(io::ErrorKind::UnexpectedEof.into()),
+        read => Ok(read),
+    }
 }
 
 /// Reads the socket once, and drops what comes of it: how many bytes.
@@ -127,10 +135,7 @@ fn decrypt_some(
     session: &mut ClientConnection,
     buf: &mut [u8],
 ) -> io::Result<usize> {
-    let read = socket.read(buf)?;
-    if read == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
+    let read = read_some(socket, buf)?;
     let (mut left, mut got) = (&buf[..read], 0);
     while !left.is_empty() && session.read_tls(&mut left)? > 0 {
         session.process_new_packets().map_err(io::Error::other)?;
@@ -149,14 +154,35 @@ fn drop_plaintext(session: &mut ClientConnection) -> usize {
     got
 }
 
-/// Reads until there are `total` bytes; how long that took.
-fn timed(total: u64, mut read: impl FnMut(u64) -> io::Result<usize>) -> Result<Duration, Failure> {
+/// Reads until there are `total` bytes; how long that took. A read may come to none: of part of a TLS record.
+fn timed(total: u64, mut read: impl FnMut() -> io::Result<usize>) -> Result<Duration, Failure> {
     let began = Instant::now();
     let mut got = 0;
     while got < total {
-        let more = read(got);
+        let more = read();
         let done = || format!("{got} of {total} bytes");
         got += more.map_err(|error| link::broken(&error, &done()))? as u64;
     }
     Ok(began.elapsed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::io::Write as _;
+    use std::net::TcpListener;
+
+    #[test]
+    fn a_broker_that_closes_ends_it() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        far.write_all(b"abc").unwrap();
+        drop(far);
+        let mut buf = [0; 8];
+        let failure = timed(4, || read_some(&mut near, &mut buf)).unwrap_err();
+        let text = failure.to_string();
+        assert_eq!(text, "the peer closed the connection, after 3 of 4 bytes");
+    }
 }

@@ -1,10 +1,11 @@
 //! `hermitmq log backup`.
 
 use super::args::{BackupArgs, DumpFormat};
+use super::failed;
 use super::places::count;
-use super::{failed, print, print_json};
 use crate::cli::failure::Failure;
 use crate::cli::progress::Progress;
+use crate::cli::show;
 use crate::server::data_dir::{Backup, DataDir};
 
 pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
@@ -15,8 +16,8 @@ pub(super) fn run(args: &BackupArgs) -> Result<(), Failure> {
     drop(progress);
     let done = done.map_err(|error| failed(&error))?;
     match args.output {
-        DumpFormat::Text => print(&text(&done)),
-        DumpFormat::Json => print_json(&done),
+        DumpFormat::Text => show::print(text(&done).as_bytes()),
+        DumpFormat::Json => show::json_line(&done),
     }
 }
 

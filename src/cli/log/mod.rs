@@ -12,10 +12,6 @@ mod verify;
 
 pub(super) use args::LogCommand;
 
-use std::io::{self, Write as _};
-
-use serde::Serialize;
-
 use super::failure::{Failure, causes};
 use crate::server::data_dir::ToolError;
 
@@ -30,18 +26,4 @@ pub(super) fn run(command: &LogCommand) -> Result<(), Failure> {
 
 fn failed(error: &ToolError) -> Failure {
     Failure::Runtime(causes(error))
-}
-
-fn print(text: &str) -> Result<(), Failure> {
-    let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());
-    written.map_err(|error| Failure::output(&error))
-}
-
-fn print_json(result: &impl Serialize) -> Result<(), Failure> {
-    let json = serde_json::to_string(result);
-    print(
-        &(json.map_err(|error| Failure::runtime("cannot write the result as JSON", &error))?
-            + "\n"),
-    )
 }

@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use super::args::{DumpFormat, RepairArgs};
+use super::failed;
 use super::places::{count, file, finding, span};
-use super::{failed, print, print_json};
 use crate::cli::failure::Failure;
 use crate::cli::progress::Progress;
+use crate::cli::show;
 use crate::server::data_dir::{Action, DataDir, Repair, RepairOptions, Step};
 
 /// What is printed as JSON.
@@ -27,8 +28,8 @@ pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
     let ended = dir.repair(options, &mut |bytes| progress.add(bytes), &mut repaired);
     drop(progress);
     match args.output {
-        DumpFormat::Text => print(&text(&repaired, args.apply, ended.is_ok()))?,
-        DumpFormat::Json => print_json(&Report {
+        DumpFormat::Text => show::print(text(&repaired, args.apply, ended.is_ok()).as_bytes())?,
+        DumpFormat::Json => show::json_line(&Report {
             dir: args.dir.display().to_string(),
             applied: args.apply,
             partitions: &repaired,

@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use super::args::VerifyArgs;
+use super::failed;
 use super::places::{count, file, finding, word};
-use super::{failed, print_json};
 use crate::cli::failure::Failure;
 use crate::cli::progress::Progress;
+use crate::cli::show;
 use crate::cli::show::{Form, show};
 use crate::cli::table::Table;
 use crate::server::data_dir::{DataDir, SegmentReport, Severity, Verified};
@@ -49,7 +50,7 @@ pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let report = Report { ok: wrong == 0, verified: &verified, totals };
     match args.output {
         // One line: it may be one of many.
-        Form::Json => print_json(&report)?,
+        Form::Json => show::json_line(&report)?,
         form => show(form, &report, |report| text(report.verified, &report.totals))?,
     }
     if wrong > 0 {

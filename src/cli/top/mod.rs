@@ -42,15 +42,13 @@ pub(super) fn run(args: &TopArgs) -> Result<(), Failure> {
             "the live view needs a terminal, and is no table; --once prints one frame of it";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let interrupt =
-        Interrupt::listen().map_err(|error| Failure::runtime("cannot catch signals", &error))?;
-    let view = View::new(&args.target.address()?.0, None);
+    let view = View::new(&client.address(), None);
     runtime::block_on(async {
         let watch = Watch::start(client, interval);
         if args.once {
             once(watch, view, form).await
         } else {
-            live(watch, view, interrupt, None).await
+            live(watch, view, Interrupt::listen()?, None).await
         }
     })
 }

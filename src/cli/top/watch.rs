@@ -54,7 +54,10 @@ impl Drop for Watch {
 
 async fn ask(client: &AdminClient) -> Result<Sample, AdminError> {
     let metrics = client.metrics().await?;
-    // A broker that starts has none to tell of yet.
-    let groups = client.groups().await.unwrap_or_default();
+    let groups = match client.groups().await {
+        // It has none to tell of yet.
+        Err(AdminError::Problem(problem)) if problem.kind() == "starting" => Vec::new(),
+        groups => groups?,
+    };
     Ok(Sample::of(&metrics, &groups, std::time::Instant::now()))
 }

@@ -36,9 +36,7 @@ pub enum AdminError {
     },
     /// The address begins with `https:`, and nothing says whose certificates are accepted.
     #[cfg(feature = "tls")]
-    #[error(
-        "{0} needs the CA that signed the certificate there (--tls-ca FILE, or $HERMITMQ_TLS_CA)"
-    )]
+    #[error("{0} needs the CA that signed the certificate there: `with_tls`")]
     NoCa(String),
     /// The connection broke, or what answers does not speak HTTP. The broker may have done what was asked.
     #[error("no answer from {address}: {cause}")]

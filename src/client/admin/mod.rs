@@ -96,6 +96,11 @@ impl AdminClient {
         Self { timeout, ..self }
     }
 
+    /// Where it asks: `http://HOST:PORT`, or `https://HOST:PORT`.
+    pub fn address(&self) -> String {
+        self.target.address.to_string()
+    }
+
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, AdminError> {
         self.ask("GET", path, None).await?.value()
     }
@@ -107,7 +112,7 @@ impl AdminClient {
         body: &impl Serialize,
     ) -> Result<Answer, AdminError> {
         let body = serde_json::to_vec(body).map_err(|error| AdminError::Broken {
-            address: self.target.address.to_string(),
+            address: self.address(),
             cause: format!("the request is no JSON: {error}"),
         })?;
         self.ask(method, path, Some(body)).await
@@ -122,10 +127,7 @@ impl AdminClient {
         let asked = transport::ask(&self.target, self.authorization.as_ref(), method, path, body);
         match tokio::time::timeout(self.timeout, asked).await {
             Ok(answer) => answer,
-            Err(_) => Err(AdminError::Timeout {
-                address: self.target.address.to_string(),
-                after: self.timeout,
-            }),
+            Err(_) => Err(AdminError::Timeout { address: self.address(), after: self.timeout }),
         }
     }
 }

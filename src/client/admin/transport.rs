@@ -10,7 +10,6 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use tokio::net::TcpStream;
 
 use super::error::{AdminError, ProblemDetails};
 use crate::client::stream::Stream;
@@ -101,22 +100,18 @@ impl Target {
     async fn dial(&self) -> Result<Stream, AdminError> {
         let address = &self.address;
         let connect = |source| AdminError::Connect { address: address.to_string(), source };
-        let socket = TcpStream::connect(&address.host).await.map_err(connect)?;
-        // A request is one write: there is nothing to gather.
-        let _ = socket.set_nodelay(true);
         #[cfg(feature = "tls")]
         if address.tls {
             use crate::client::tls::Unsecured;
             let Some(tls) = &self.tls else { return Err(AdminError::NoCa(address.to_string())) };
-            return match tls.secure(socket, &address.host).await {
-                Ok(stream) => Ok(Stream::Tls(Box::new(stream))),
-                Err(Unsecured::Problem(problem)) => {
-                    Err(AdminError::Tls { address: address.to_string(), problem })
+            return Stream::secured(&address.host, tls).await.map_err(|error| match error {
+                Unsecured::Problem(problem) => {
+                    AdminError::Tls { address: address.to_string(), problem }
                 }
-                Err(Unsecured::Io(source)) => Err(connect(source)),
-            };
+                Unsecured::Io(source) => connect(source),
+            });
         }
-        Ok(Stream::Plain(socket))
+        Stream::plain(&address.host).await.map_err(connect)
     }
 }
 

@@ -7,13 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
 
-use crate::cli::failure::Failure;
-
-/// Exit code of a command that a signal ended, as shells have it for SIGINT.
-const EXIT_SIGNAL: i32 = 130;
+use super::failure::Failure;
 
 /// Memory as a file system, where Linux has it.
 const MEMORY: &str = "/dev/shm";
@@ -33,22 +28,13 @@ fn leftovers() -> MutexGuard<'static, Vec<Leftover>> {
     LEFTOVERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Cleans up on SIGINT and SIGTERM, and ends the process.
-pub(super) fn clean_up_on_signals() -> Result<(), Failure> {
-    let cannot = |error| Failure::runtime("cannot catch signals", &error);
-    let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(cannot)?;
-    let wait = move || {
-        if signals.forever().next().is_none() {
-            return;
-        }
-        // Held to the end: nothing new is made, and nobody else reports that what it used is gone.
-        let leftovers = leftovers();
-        // The youngest first: processes before the directories they write to.
-        leftovers.iter().rev().for_each(clean_up);
-        std::process::exit(EXIT_SIGNAL);
-    };
-    std::thread::Builder::new().name("signals".to_owned()).spawn(wait).map_err(cannot)?;
-    Ok(())
+/// Cleans up, and does what is to end the process.
+pub(super) fn clean_up_and(end: impl FnOnce()) {
+    // Held to the end: nothing new is made, and nobody else reports that what it used is gone.
+    let leftovers = leftovers();
+    // The youngest first: processes before the directories they write to.
+    leftovers.iter().rev().for_each(clean_up);
+    end();
 }
 
 fn clean_up(leftover: &Leftover) {
@@ -84,11 +70,11 @@ pub(super) fn forget(leftover: &Leftover) {
 
 /// A temporary directory; removed when dropped, or by a signal.
 #[derive(Debug)]
-pub(in crate::cli) struct Scratch(PathBuf);
+pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
     /// A new directory in `parent`, else in memory, else where the system has its temporary files.
-    pub(in crate::cli) fn new(parent: Option<&Path>) -> Result<Self, Failure> {
+    pub(super) fn new(parent: Option<&Path>) -> Result<Self, Failure> {
         let memory = Some(Path::new(MEMORY)).filter(|path| path.is_dir());
         let parent = parent.or(memory).map_or_else(std::env::temp_dir, Path::to_path_buf);
         let random = RandomState::new().build_hasher().finish();
@@ -104,7 +90,7 @@ impl Scratch {
         Ok(scratch)
     }
 
-    pub(in crate::cli) fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.0
     }
 }
