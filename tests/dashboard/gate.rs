@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What becomes of a request to `/api/v1`.
@@ -12,6 +13,8 @@ pub(super) enum Rule {
     Token(&'static str),
     /// As `Token`, and nothing but looking is allowed.
     ReadOnly(&'static str),
+    /// As `Token`, and the others are known by their network, at a name that anybody may have chosen.
+    Strange(&'static str),
     /// All are known, and may do nothing.
     Nothing,
     /// There is no answer.
@@ -22,6 +25,7 @@ pub(super) enum Rule {
 pub(super) struct Gate {
     pub(super) addr: SocketAddr,
     rule: Arc<Mutex<Rule>>,
+    watched: Arc<AtomicUsize>,
 }
 
 impl Gate {
@@ -30,14 +34,22 @@ impl Gate {
         let addr = listener.local_addr().unwrap();
         let rule = Arc::new(Mutex::new(rule));
         let shared = Arc::clone(&rule);
+        let watched = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&watched);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let rule = *shared.lock().unwrap();
+                let watched = Arc::clone(&counter);
                 // A browser may leave at any time.
-                std::thread::spawn(move || serve(stream.unwrap(), broker, rule).is_ok());
+                std::thread::spawn(move || serve(stream.unwrap(), broker, rule, &watched).is_ok());
             }
         });
-        Self { addr, rule }
+        Self { addr, rule, watched }
+    }
+
+    /// How often the stream of events was asked for.
+    pub(super) fn watched(&self) -> usize {
+        self.watched.load(Ordering::SeqCst)
     }
 
     pub(super) fn set(&self, rule: Rule) {
@@ -45,7 +57,12 @@ impl Gate {
     }
 }
 
-fn serve(mut browser: TcpStream, broker: SocketAddr, rule: Rule) -> std::io::Result<()> {
+fn serve(
+    mut browser: TcpStream,
+    broker: SocketAddr,
+    rule: Rule,
+    watched: &AtomicUsize,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(browser.try_clone()?);
     let (mut head, mut length) = (Vec::new(), 0);
     loop {
@@ -67,6 +84,9 @@ fn serve(mut browser: TcpStream, broker: SocketAddr, rule: Rule) -> std::io::Res
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
+    if head[0].contains(" /api/v1/events") {
+        watched.fetch_add(1, Ordering::SeqCst);
+    }
     if head[0].contains(" /api/v1") {
         let knows = |token: &str| {
             head.iter().any(|line| {
@@ -77,13 +97,14 @@ fn serve(mut browser: TcpStream, broker: SocketAddr, rule: Rule) -> std::io::Res
             Rule::Token(token) | Rule::ReadOnly(token) if !knows(token) => {
                 Some((401, "unauthorized"))
             }
+            Rule::Strange(token) if !knows(token) => Some((421, "misdirected")),
             Rule::ReadOnly(_) if !head[0].starts_with("GET ") => Some((403, "forbidden")),
             Rule::Nothing => Some((403, "forbidden")),
             Rule::Silence => {
                 // Until the browser gives up.
                 return reader.read_to_end(&mut body).map(drop);
             }
-            Rule::Token(_) | Rule::ReadOnly(_) => None,
+            Rule::Token(_) | Rule::ReadOnly(_) | Rule::Strange(_) => None,
         };
         if let Some((status, code)) = refusal {
             let body = format!(
