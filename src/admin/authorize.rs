@@ -91,26 +91,31 @@ pub(super) async fn guard(
         let detail = "the request comes from a page of another site";
         return Problem::new(Kind::CrossSite, detail).into_response();
     }
+    if path.as_str() == "/metrics" && state.about.metrics_open {
+        return next.run(request).await;
+    }
     let shown = Shown::by(&request);
     let caller = match authenticate(&state.about.access, shown).await {
         Ok(caller) => caller,
         Err(response) => return *response,
     };
-    let open = path.as_str() == "/metrics" && state.about.metrics_open;
-    if !open && !caller.proven && caller.table.has_rules() && !hosts.are_own(request.headers()) {
+    // First: whoever may nothing without a token is asked for one, under whichever name.
+    if let Err(problem) = authorize(&caller, path.as_str(), params) {
+        return challenged(problem.into_response(), None);
+    }
+    if !caller.proven && caller.table.has_rules() && !hosts.are_own(request.headers()) {
         // A page could have given this listener a name of its own, and then come from the same site.
         let detail = "without a token the host header must be an address, localhost or the name in admin.listen";
         return Problem::new(Kind::Misdirected, detail).of("host").into_response();
     }
-    if !open && let Err(problem) = authorize(&caller, path.as_str(), params) {
-        return challenged(problem, None);
-    }
     request.extensions_mut().insert(caller.clone());
+    let mut told = changes.then_some(Told { caller, status: None });
     let response = next.run(request).await;
-    if changes {
-        tell(&caller, response.status());
+    if let Some(told) = &mut told {
+        told.status = Some(response.status());
     }
-    response
+    // Some are refused once it is known what they are about.
+    challenged(response, None)
 }
 
 fn authorize(
@@ -176,7 +181,7 @@ async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<
         let detail = "where the request comes from is not known";
         return Err(Box::new(Problem::new(Kind::Internal, detail).into_response()));
     };
-    let refuse = |reason: &str, error: Option<&str>| {
+    let refuse = |reason: &str, wrong: Wrong| {
         access.refused(&Refused {
             kind: RefusalKind::Unauthenticated,
             principal: None,
@@ -184,16 +189,17 @@ async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<
             asked: &asked,
             reason,
         });
-        Box::new(challenged(Problem::new(Kind::Unauthenticated, reason), error))
+        let problem = Problem::new(Kind::Unauthenticated, reason);
+        Box::new(challenged(problem.into_response(), Some(wrong)))
     };
-    let token = token.map_err(|reason| refuse(reason, Some("invalid_request")))?;
+    let token = token.map_err(|reason| refuse(reason, Wrong::Request))?;
     let table = access.table();
     match identify(&table, token, certificate, address).await {
         Ok(Identity { principal, proven, .. }) => {
             let access = Arc::clone(access);
             Ok(Caller { principal, proven, table, access, peer: address, asked })
         }
-        Err(error) => Err(refuse(&error.to_string(), Some("invalid_token"))),
+        Err(error) => Err(refuse(&error.to_string(), Wrong::Token)),
     }
 }
 
@@ -232,13 +238,19 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, &'static str> {
     Err("the header authorization must be Bearer and a token")
 }
 
+/// What is wrong with what a request shows of who has sent it.
+enum Wrong {
+    /// The header.
+    Request,
+    Token,
+}
+
 /// The answer to a request that was not let in: whoever has shown nothing is told what would help.
-fn challenged(problem: Problem, error: Option<&str>) -> Response {
-    let mut response = problem.into_response();
+fn challenged(mut response: Response, wrong: Option<Wrong>) -> Response {
     if response.status() == StatusCode::UNAUTHORIZED {
-        let challenge = match error {
-            Some("invalid_token") => r#"Bearer realm="hermitmq", error="invalid_token""#,
-            Some(_) => r#"Bearer realm="hermitmq", error="invalid_request""#,
+        let challenge = match wrong {
+            Some(Wrong::Token) => r#"Bearer realm="hermitmq", error="invalid_token""#,
+            Some(Wrong::Request) => r#"Bearer realm="hermitmq", error="invalid_request""#,
             None => r#"Bearer realm="hermitmq""#,
         };
         let value = HeaderValue::from_static(challenge);
@@ -258,18 +270,27 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     text("host").is_none_or(|host| !host.eq_ignore_ascii_case(authority))
 }
 
-/// A line for whoever audits what was done.
-fn tell(caller: &Caller, status: StatusCode) {
-    let Caller { principal, peer, asked, .. } = caller;
-    tracing::info!(
-        target: "hermitmq::audit",
-        %principal,
-        %peer,
-        action = &**asked,
-        status = status.as_u16(),
-        done = status.is_success(),
-        "administered"
-    );
+/// A line for whoever audits what was done, when it is dropped: nobody who leaves before the answer goes untold.
+struct Told {
+    caller: Caller,
+    /// `None` while there is no answer: what was asked for may be done or not.
+    status: Option<StatusCode>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let Caller { principal, peer, asked, .. } = &self.caller;
+        tracing::info!(
+            target: "hermitmq::audit",
+            %principal,
+            %peer,
+            action = &**asked,
+            status = self.status.map(|status| status.as_u16()),
+            done = self.status.map(|status| status.is_success()),
+            outcome = self.status.is_none().then_some("unknown"),
+            "administered"
+        );
+    }
 }
 
 #[cfg(test)]
