@@ -41,6 +41,8 @@ pub(super) struct Caller {
     /// It has shown a token or a certificate.
     proven: bool,
     table: Arc<Table>,
+    /// Of the table.
+    generation: u64,
     access: Arc<Access>,
     peer: IpAddr,
     /// The request, for the log.
@@ -57,6 +59,11 @@ impl Caller {
     pub(super) fn may(&self, resource: Resource<'_>) -> Result<(), Problem> {
         let allowed = self.table.allow(&self.principal, Operation::Admin, resource);
         allowed.map_err(|reason| self.forbidden(&reason))
+    }
+
+    /// Of the rules and tokens that it was let in by ([`Access::generation`]).
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     fn forbidden(&self, reason: &str) -> Problem {
@@ -193,11 +200,12 @@ async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<
         Box::new(challenged(problem.into_response(), Some(wrong)))
     };
     let token = token.map_err(|reason| refuse(reason, Wrong::Request))?;
-    let table = access.table();
+    // In this order: a table that comes in between is one that the number does not name.
+    let (generation, table) = (access.generation(), access.table());
     match identify(&table, token, certificate, address).await {
         Ok(Identity { principal, proven, .. }) => {
             let access = Arc::clone(access);
-            Ok(Caller { principal, proven, table, access, peer: address, asked })
+            Ok(Caller { principal, proven, table, generation, access, peer: address, asked })
         }
         Err(error) => Err(refuse(&error.to_string(), Wrong::Token)),
     }
