@@ -61,6 +61,16 @@ impl Caller {
         allowed.map_err(|reason| self.forbidden(&reason))
     }
 
+    /// Whether it may read this topic, as whoever commits an offset of it must; or administer it, which is more.
+    pub(super) fn may_read(&self, topic: &TopicName) -> Result<(), Problem> {
+        let topic = Resource::Topic(topic);
+        if self.sees(topic) {
+            return Ok(());
+        }
+        let allowed = self.table.allow(&self.principal, Operation::Consume, topic);
+        allowed.map_err(|reason| self.forbidden(&reason))
+    }
+
     /// Of the rules and tokens that it was let in by ([`Access::generation`]).
     pub(super) fn generation(&self) -> u64 {
         self.generation

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::Guarded;
 use super::support::http::{Answer, exchange, try_request};
 use super::support::{
-    Broker, INJECT_TOOLS, Start, Tracer, privileged, scratch, scratch_in_memory, wait_for,
+    Broker, INJECT_TOOLS, Start, Tracer, commit, privileged, scratch, scratch_in_memory, wait_for,
 };
 
 /// What each operation is about, by its path.
@@ -150,6 +150,39 @@ fn who_leaves_before_the_answer_is_told_of() {
     wait_for("the record", || {
         (guarded.ask("ops", "GET", path, "").json()["end_offset"] == 1).then_some(())
     });
+}
+
+/// An offset is of a group and of a topic: whoever puts a group somewhere else needs what committing takes.
+#[test]
+fn groups_are_moved_by_those_who_may_read_the_topic() {
+    let rules = format!(
+        "{}[[access.rule]]\nprincipals = ['team']\noperations = ['consume']\ntopics = ['inbox']\n\
+         [[access.network]]\ncidr = '127.0.0.1/32'\nprincipal = 'here'\n\
+         [[access.rule]]\nprincipals = ['here']\noperations = ['consume', 'commit']\ntopics = ['*']\ngroups = ['*']\n",
+        super::RULES
+    );
+    let guarded = Guarded::start_with(&rules);
+    for name in ["team-a", "inbox", "orders"] {
+        let body = format!("{{\"name\":{name:?}}}");
+        assert_eq!(guarded.ask("ops", "POST", "/api/v1/topics", &body).status, 201);
+    }
+    let reset = |who: &str, topic: &str| {
+        let body = format!("{{\"topic\":{topic:?},\"to\":\"earliest\",\"dry_run\":true}}");
+        guarded.ask(who, "POST", "/api/v1/groups/team/reset", &body).status
+    };
+    assert_eq!((reset("team", "team-a"), reset("team", "inbox")), (200, 200));
+    assert_eq!((reset("team", "orders"), reset("ops", "orders")), (403, 200));
+    assert_eq!(reset("team", "none"), 403, "whether it exists is not told");
+    let delete = |who: &str| guarded.ask(who, "DELETE", "/api/v1/groups/team", "").status;
+    commit(guarded.broker.addr(), "team", "team-a", 0, 0);
+    commit(guarded.broker.addr(), "team", "orders", 0, 0);
+    assert_eq!(delete("team"), 403);
+    let line = guarded.audit(|line| line.get("asked") == "DELETE /api/v1/groups/team");
+    assert_eq!(line.get("reason"), "team may not consume topic orders");
+    assert_eq!(delete("ops"), 204);
+    commit(guarded.broker.addr(), "team", "team-a", 0, 0);
+    commit(guarded.broker.addr(), "team", "inbox", 0, 0);
+    assert_eq!(delete("team"), 204);
 }
 
 #[test]
