@@ -257,6 +257,7 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, &'static str> {
 }
 
 /// What is wrong with what a request shows of who has sent it.
+#[derive(Debug, Clone, Copy)]
 enum Wrong {
     /// The header.
     Request,
