@@ -12,6 +12,7 @@ use axum::extract::{self, MatchedPath, OriginalUri, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tracing::Instrument as _;
 
 use super::hosts::Hosts;
 use super::problem::{Kind, Problem};
@@ -126,13 +127,24 @@ pub(super) async fn guard(
         return Problem::new(Kind::Misdirected, detail).of("host").into_response();
     }
     request.extensions_mut().insert(caller.clone());
-    let mut told = changes.then_some(Told { caller, status: None });
-    let response = next.run(request).await;
-    if let Some(told) = &mut told {
-        told.status = Some(response.status());
-    }
+    let response =
+        if changes { run_to_end(caller, request, next).await } else { next.run(request).await };
     // Some are refused once it is known what they are about.
     challenged(response, None)
+}
+
+/// Answers a request that changes something, and tells of it. It goes on when whoever asked leaves, so that its outcome is known.
+async fn run_to_end(caller: Caller, request: Request, next: Next) -> Response {
+    let running = async move {
+        let mut told = Told { caller, status: None };
+        let response = next.run(request).await;
+        told.status = Some(response.status());
+        response
+    };
+    tokio::spawn(running.in_current_span()).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "an administrative request failed");
+        Problem::new(Kind::Internal, "the request failed; the log says more").into_response()
+    })
 }
 
 fn authorize(
@@ -289,7 +301,7 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     text("host").is_none_or(|host| !host.eq_ignore_ascii_case(authority))
 }
 
-/// A line for whoever audits what was done, when it is dropped: nobody who leaves before the answer goes untold.
+/// A line for whoever audits what was done, when it is dropped: an end of the broker before the answer does not go untold.
 struct Told {
     caller: Caller,
     /// `None` while there is no answer: what was asked for may be done or not.
@@ -331,6 +343,30 @@ mod tests {
         for wrong in ["Basic abc", "Bearer", "Bearer ", "abc", ""] {
             assert!(bearer(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// The audit log, without what the test is not about.
+    fn told(status: Option<StatusCode>) -> String {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let log =
+            tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(writer)).with_ansi(false);
+        tracing::subscriber::with_default(log.finish(), || {
+            let access = Arc::new(Access::open(Arc::default()));
+            let (table, peer) = (access.table(), IpAddr::from([127, 0, 0, 1]));
+            let (principal, asked) = (Principal::anonymous(), "DELETE /api/v1/topics/t".into());
+            let caller =
+                Caller { principal, proven: false, table, generation: 0, access, peer, asked };
+            drop(Told { caller, status });
+        });
+        let line = std::io::read_to_string(reader).unwrap();
+        line.split_once("topics/t\"").unwrap().1.trim().to_owned()
+    }
+
+    #[test]
+    fn who_goes_down_before_the_answer_says_so() {
+        assert_eq!(told(Some(StatusCode::NO_CONTENT)), "status=204 done=true");
+        assert_eq!(told(Some(StatusCode::CONFLICT)), "status=409 done=false");
+        assert_eq!(told(None), "outcome=\"unknown\"");
     }
 
     #[test]

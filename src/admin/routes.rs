@@ -20,7 +20,7 @@ use super::{api, authorize, dashboard, health, metrics};
 use crate::telemetry;
 
 /// Longest time from the head of a request to the head of its answer.
-const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Everything that the admin listener answers.
 pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
@@ -94,13 +94,16 @@ fn traced(request: Request, next: Next) -> impl Future<Output = Response> + Send
     }
 }
 
+/// What is said of a request that takes too long.
+pub(super) fn late() -> Problem {
+    let detail = format!("there is no answer after {} s", REQUEST_TIMEOUT.as_secs());
+    Problem::new(Kind::Timeout, detail)
+}
+
 /// Ends a request that takes too long, and has no answer kept anywhere that does not say so itself.
 async fn within_time(request: Request, next: Next) -> Response {
     let answer = tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await;
-    let mut response = answer.unwrap_or_else(|_| {
-        let detail = format!("there is no answer after {} s", REQUEST_TIMEOUT.as_secs());
-        Problem::new(Kind::Timeout, detail).into_response()
-    });
+    let mut response = answer.unwrap_or_else(|_| late().into_response());
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);
     response
