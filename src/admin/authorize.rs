@@ -12,6 +12,7 @@ use axum::extract::{self, MatchedPath, OriginalUri, RawPathParams, Request};
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use tracing::Instrument as _;
 
 use super::hosts::Hosts;
 use super::problem::{Kind, Problem};
@@ -41,6 +42,8 @@ pub(super) struct Caller {
     /// It has shown a token or a certificate.
     proven: bool,
     table: Arc<Table>,
+    /// Of the table.
+    generation: u64,
     access: Arc<Access>,
     peer: IpAddr,
     /// The request, for the log.
@@ -57,6 +60,21 @@ impl Caller {
     pub(super) fn may(&self, resource: Resource<'_>) -> Result<(), Problem> {
         let allowed = self.table.allow(&self.principal, Operation::Admin, resource);
         allowed.map_err(|reason| self.forbidden(&reason))
+    }
+
+    /// Whether it may read this topic, as whoever commits an offset of it must; or administer it, which is more.
+    pub(super) fn may_read(&self, topic: &TopicName) -> Result<(), Problem> {
+        let topic = Resource::Topic(topic);
+        if self.sees(topic) {
+            return Ok(());
+        }
+        let allowed = self.table.allow(&self.principal, Operation::Consume, topic);
+        allowed.map_err(|reason| self.forbidden(&reason))
+    }
+
+    /// Of the rules and tokens that it was let in by ([`Access::generation`]).
+    pub(super) fn generation(&self) -> u64 {
+        self.generation
     }
 
     fn forbidden(&self, reason: &str) -> Problem {
@@ -91,26 +109,42 @@ pub(super) async fn guard(
         let detail = "the request comes from a page of another site";
         return Problem::new(Kind::CrossSite, detail).into_response();
     }
+    if path.as_str() == "/metrics" && state.about.metrics_open {
+        return next.run(request).await;
+    }
     let shown = Shown::by(&request);
     let caller = match authenticate(&state.about.access, shown).await {
         Ok(caller) => caller,
         Err(response) => return *response,
     };
-    let open = path.as_str() == "/metrics" && state.about.metrics_open;
-    if !open && !caller.proven && caller.table.has_rules() && !hosts.are_own(request.headers()) {
+    // First: whoever may nothing without a token is asked for one, under whichever name.
+    if let Err(problem) = authorize(&caller, path.as_str(), params) {
+        return challenged(problem.into_response(), None);
+    }
+    if !caller.proven && caller.table.has_rules() && !hosts.are_own(request.headers()) {
         // A page could have given this listener a name of its own, and then come from the same site.
         let detail = "without a token the host header must be an address, localhost or the name in admin.listen";
         return Problem::new(Kind::Misdirected, detail).of("host").into_response();
     }
-    if !open && let Err(problem) = authorize(&caller, path.as_str(), params) {
-        return challenged(problem, None);
-    }
     request.extensions_mut().insert(caller.clone());
-    let response = next.run(request).await;
-    if changes {
-        tell(&caller, response.status());
-    }
-    response
+    let response =
+        if changes { run_to_end(caller, request, next).await } else { next.run(request).await };
+    // Some are refused once it is known what they are about.
+    challenged(response, None)
+}
+
+/// Answers a request that changes something, and tells of it. It goes on when whoever asked leaves, so that its outcome is known.
+async fn run_to_end(caller: Caller, request: Request, next: Next) -> Response {
+    let running = async move {
+        let mut told = Told { caller, status: None };
+        let response = next.run(request).await;
+        told.status = Some(response.status());
+        response
+    };
+    tokio::spawn(running.in_current_span()).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "an administrative request failed");
+        Problem::new(Kind::Internal, "the request failed; the log says more").into_response()
+    })
 }
 
 fn authorize(
@@ -176,7 +210,7 @@ async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<
         let detail = "where the request comes from is not known";
         return Err(Box::new(Problem::new(Kind::Internal, detail).into_response()));
     };
-    let refuse = |reason: &str, error: Option<&str>| {
+    let refuse = |reason: &str, wrong: Wrong| {
         access.refused(&Refused {
             kind: RefusalKind::Unauthenticated,
             principal: None,
@@ -184,16 +218,18 @@ async fn authenticate(access: &Arc<Access>, shown: Shown) -> Result<Caller, Box<
             asked: &asked,
             reason,
         });
-        Box::new(challenged(Problem::new(Kind::Unauthenticated, reason), error))
+        let problem = Problem::new(Kind::Unauthenticated, reason);
+        Box::new(challenged(problem.into_response(), Some(wrong)))
     };
-    let token = token.map_err(|reason| refuse(reason, Some("invalid_request")))?;
-    let table = access.table();
+    let token = token.map_err(|reason| refuse(reason, Wrong::Request))?;
+    // In this order: a table that comes in between is one that the number does not name.
+    let (generation, table) = (access.generation(), access.table());
     match identify(&table, token, certificate, address).await {
         Ok(Identity { principal, proven, .. }) => {
             let access = Arc::clone(access);
-            Ok(Caller { principal, proven, table, access, peer: address, asked })
+            Ok(Caller { principal, proven, table, generation, access, peer: address, asked })
         }
-        Err(error) => Err(refuse(&error.to_string(), Some("invalid_token"))),
+        Err(error) => Err(refuse(&error.to_string(), Wrong::Token)),
     }
 }
 
@@ -232,13 +268,20 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&[u8]>, &'static str> {
     Err("the header authorization must be Bearer and a token")
 }
 
+/// What is wrong with what a request shows of who has sent it.
+#[derive(Debug, Clone, Copy)]
+enum Wrong {
+    /// The header.
+    Request,
+    Token,
+}
+
 /// The answer to a request that was not let in: whoever has shown nothing is told what would help.
-fn challenged(problem: Problem, error: Option<&str>) -> Response {
-    let mut response = problem.into_response();
+fn challenged(mut response: Response, wrong: Option<Wrong>) -> Response {
     if response.status() == StatusCode::UNAUTHORIZED {
-        let challenge = match error {
-            Some("invalid_token") => r#"Bearer realm="hermitmq", error="invalid_token""#,
-            Some(_) => r#"Bearer realm="hermitmq", error="invalid_request""#,
+        let challenge = match wrong {
+            Some(Wrong::Token) => r#"Bearer realm="hermitmq", error="invalid_token""#,
+            Some(Wrong::Request) => r#"Bearer realm="hermitmq", error="invalid_request""#,
             None => r#"Bearer realm="hermitmq""#,
         };
         let value = HeaderValue::from_static(challenge);
@@ -258,18 +301,27 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     text("host").is_none_or(|host| !host.eq_ignore_ascii_case(authority))
 }
 
-/// A line for whoever audits what was done.
-fn tell(caller: &Caller, status: StatusCode) {
-    let Caller { principal, peer, asked, .. } = caller;
-    tracing::info!(
-        target: "hermitmq::audit",
-        %principal,
-        %peer,
-        action = &**asked,
-        status = status.as_u16(),
-        done = status.is_success(),
-        "administered"
-    );
+/// A line for whoever audits what was done, when it is dropped: an end of the broker before the answer does not go untold.
+struct Told {
+    caller: Caller,
+    /// `None` while there is no answer: what was asked for may be done or not.
+    status: Option<StatusCode>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let Caller { principal, peer, asked, .. } = &self.caller;
+        tracing::info!(
+            target: "hermitmq::audit",
+            %principal,
+            %peer,
+            action = &**asked,
+            status = self.status.map(|status| status.as_u16()),
+            done = self.status.map(|status| status.is_success()),
+            outcome = self.status.is_none().then_some("unknown"),
+            "administered"
+        );
+    }
 }
 
 #[cfg(test)]
@@ -291,6 +343,30 @@ mod tests {
         for wrong in ["Basic abc", "Bearer", "Bearer ", "abc", ""] {
             assert!(bearer(wrong).is_err(), "{wrong}");
         }
+    }
+
+    /// The audit log, without what the test is not about.
+    fn told(status: Option<StatusCode>) -> String {
+        let (reader, writer) = std::io::pipe().unwrap();
+        let log =
+            tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(writer)).with_ansi(false);
+        tracing::subscriber::with_default(log.finish(), || {
+            let access = Arc::new(Access::open(Arc::default()));
+            let (table, peer) = (access.table(), IpAddr::from([127, 0, 0, 1]));
+            let (principal, asked) = (Principal::anonymous(), "DELETE /api/v1/topics/t".into());
+            let caller =
+                Caller { principal, proven: false, table, generation: 0, access, peer, asked };
+            drop(Told { caller, status });
+        });
+        let line = std::io::read_to_string(reader).unwrap();
+        line.split_once("topics/t\"").unwrap().1.trim().to_owned()
+    }
+
+    #[test]
+    fn who_goes_down_before_the_answer_says_so() {
+        assert_eq!(told(Some(StatusCode::NO_CONTENT)), "status=204 done=true");
+        assert_eq!(told(Some(StatusCode::CONFLICT)), "status=409 done=false");
+        assert_eq!(told(None), "outcome=\"unknown\"");
     }
 
     #[test]

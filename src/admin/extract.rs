@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::problem::{Kind, Problem};
+use super::routes;
 use crate::model::{GroupName, PartitionId, TopicName, limits, nearest};
 
 /// A body of JSON.
@@ -82,7 +83,10 @@ fn is_json(request: &Request) -> bool {
 }
 
 async fn read(body: Body) -> Result<body::Bytes, Problem> {
-    body::to_bytes(body, limits::ADMIN_BODY_BYTES_MAX).await.map_err(|error| {
+    // Whoever asked may be told already that it takes too long, while this goes on.
+    let reading = body::to_bytes(body, limits::ADMIN_BODY_BYTES_MAX);
+    let read = tokio::time::timeout(routes::REQUEST_TIMEOUT, reading).await;
+    read.map_err(|_| routes::late())?.map_err(|error| {
         let is_length = |error: &(dyn std::error::Error + 'static)| {
             error.to_string().contains("length limit exceeded")
         };

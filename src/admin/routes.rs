@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderValue, Method, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
@@ -20,7 +20,7 @@ use super::{api, authorize, dashboard, health, metrics};
 use crate::telemetry;
 
 /// Longest time from the head of a request to the head of its answer.
-const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Everything that the admin listener answers.
 pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
@@ -36,7 +36,8 @@ pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
         .route("/metrics", get(metrics::scrape).route_layer(guard.clone()))
         .nest(
             "/api/v1",
-            api::router().route_layer(guard).layer(middleware::from_fn(known_parameters)),
+            // Whoever may not ask is told that, and nothing of what was asked.
+            api::router().route_layer(middleware::from_fn(known_parameters)).route_layer(guard),
         )
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
@@ -46,13 +47,17 @@ pub(super) fn router(state: Arc<State>, hosts: Hosts) -> Router {
         .with_state(state)
 }
 
-/// Lists alone take parameters. One that is meant for something else is refused: `DELETE /topics/t?dry_run=true` would do more
+/// The lists that take parameters.
+const LISTS: [&str; 2] =
+    ["/api/v1/connections", "/api/v1/topics/{topic}/partitions/{partition}/messages"];
+
+/// Only lists that are read take parameters. One that is meant for something else is refused: `DELETE /topics/t?dry_run=true` would do more
 /// than was asked.
-async fn known_parameters(request: Request, next: Next) -> Response {
+async fn known_parameters(path: MatchedPath, request: Request, next: Next) -> Response {
     let (method, uri) = (request.method(), request.uri());
-    let lists = ["/messages", "/connections"].iter().any(|list| uri.path().ends_with(list));
+    let looks = matches!(*method, Method::GET | Method::HEAD) && LISTS.contains(&path.as_str());
     let query = uri.query().unwrap_or_default();
-    if query.is_empty() || method == Method::GET && lists {
+    if query.is_empty() || looks {
         return next.run(request).await;
     }
     let name = query.split(['=', '&']).next().unwrap_or_default();
@@ -89,13 +94,16 @@ fn traced(request: Request, next: Next) -> impl Future<Output = Response> + Send
     }
 }
 
+/// What is said of a request that takes too long.
+pub(super) fn late() -> Problem {
+    let detail = format!("there is no answer after {} s", REQUEST_TIMEOUT.as_secs());
+    Problem::new(Kind::Timeout, detail)
+}
+
 /// Ends a request that takes too long, and has no answer kept anywhere that does not say so itself.
 async fn within_time(request: Request, next: Next) -> Response {
     let answer = tokio::time::timeout(REQUEST_TIMEOUT, next.run(request)).await;
-    let mut response = answer.unwrap_or_else(|_| {
-        let detail = format!("there is no answer after {} s", REQUEST_TIMEOUT.as_secs());
-        Problem::new(Kind::Timeout, detail).into_response()
-    });
+    let mut response = answer.unwrap_or_else(|_| late().into_response());
     let no_store = HeaderValue::from_static("no-store");
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(no_store);
     response

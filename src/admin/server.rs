@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::{Extension, Router};
+use axum::Router;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -32,6 +32,10 @@ const BLOCKING_THREADS_MAX: usize = 16;
 
 /// Longest time for the head of a request, and between two requests.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Longest time in which a peer takes nothing of its answers: by then it has no place among the connections any more.
+#[cfg(target_os = "linux")]
+const TAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Pause after accepting failed for want of something.
 const BACK_OFF: Duration = Duration::from_millis(50);
@@ -99,19 +103,14 @@ async fn begin(
     router: Router,
     slot: OwnedSemaphorePermit,
 ) {
-    // Small answers go out at once; a socket without the option works, too.
-    let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return serve(stream, peer, router, slot).await };
+    configure(&stream);
+    let Some(tls) = tls else { return serve(stream, peer, None, router, slot).await };
     let accepting = TlsAcceptor::from(tls.config()).accept(stream).into_fallible();
     match tokio::time::timeout(HEAD_TIMEOUT, accepting).await {
         Ok(Ok(stream)) => {
             let chain = stream.get_ref().1.peer_certificates();
             let name = chain.and_then(<[_]>::first).and_then(|certificate| principal(certificate));
-            let router = match name {
-                Some(name) => router.layer(Extension(PeerCertificate(name))),
-                None => router,
-            };
-            serve(stream, peer, router, slot).await;
+            serve(stream, peer, name.map(PeerCertificate), router, slot).await;
         }
         Ok(Err((error, stream))) => {
             tracing::debug!(%error, "the TLS handshake of an admin connection failed");
@@ -119,6 +118,15 @@ async fn begin(
         }
         Err(_) => tracing::debug!("the TLS handshake of an admin connection took too long"),
     }
+}
+
+/// A socket without these options works, too.
+fn configure(stream: &TcpStream) {
+    // Small answers go out at once.
+    let _ = stream.set_nodelay(true);
+    // A window that stays closed counts, too. Keepalive is not needed: no connection is idle for long.
+    #[cfg(target_os = "linux")]
+    let _ = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(TAKE_TIMEOUT));
 }
 
 /// Reads until the peer closes: closing before it would take back the alert that is on its way to it.
@@ -130,13 +138,22 @@ async fn drain(mut stream: TcpStream) {
     let _ = tokio::time::timeout(STOP_TIMEOUT, draining).await;
 }
 
-async fn serve<S>(stream: S, peer: Peer, router: Router, _slot: OwnedSemaphorePermit)
-where
+async fn serve<S>(
+    stream: S,
+    peer: Peer,
+    certificate: Option<PeerCertificate>,
+    router: Router,
+    _slot: OwnedSemaphorePermit,
+) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let router = TowerToHyperService::new(router);
     let service = service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer);
+        let extensions = request.extensions_mut();
+        extensions.insert(peer);
+        if let Some(certificate) = &certificate {
+            extensions.insert(certificate.clone());
+        }
         router.call(request)
     });
     let connection = http1::Builder::new()

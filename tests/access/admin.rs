@@ -1,12 +1,15 @@
 //! The admin listener.
 
 use std::io::{Read as _, Write as _};
+use std::net::SocketAddr;
 
 use serde_json::Value;
 
 use super::Guarded;
-use super::support::http::{exchange, try_request};
-use super::support::{Broker, Start, scratch};
+use super::support::http::{Answer, exchange, try_request};
+use super::support::{
+    Broker, INJECT_TOOLS, Start, Tracer, commit, privileged, scratch, scratch_in_memory,
+};
 
 /// What each operation is about, by its path.
 fn is_of(path: &str) -> &'static str {
@@ -120,6 +123,67 @@ fn lists_hold_what_the_caller_may_see() {
     assert_eq!(line.get("reason"), "team may not administer topic other");
 }
 
+/// Whoever leaves before the answer has asked all the same, and it is done all the same.
+#[test]
+fn who_leaves_before_the_answer_is_told_of() {
+    if !privileged(&INJECT_TOOLS) {
+        return;
+    }
+    let guarded = Guarded::start_in(scratch_in_memory(), super::RULES);
+    assert_eq!(guarded.ask("ops", "POST", "/api/v1/topics", "{\"name\":\"orders\"}").status, 201);
+    let path = "/api/v1/topics/orders/partitions/0/messages";
+    // Until the tracer goes, or very long.
+    let tracer = Tracer::attach(guarded.broker.pid(), "pwrite64:delay_enter=20000000");
+    let (token, body) = (guarded.token("ops"), r#"{"payload":{"data":"x"}}"#);
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\
+         content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = std::net::TcpStream::connect(guarded.broker.admin()).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    drop(stream);
+    // One thread answers both: it has seen that the other one left.
+    assert_eq!(guarded.ask("", "GET", "/livez", "").status, 200);
+    drop(tracer);
+    let line = guarded.audit(|line| line.get("action") == format!("POST {path}"));
+    assert_eq!((line.get("principal"), line.get("status")), ("ops".into(), "201".into()));
+    assert_eq!(guarded.ask("ops", "GET", path, "").json()["end_offset"], 1);
+}
+
+/// An offset is of a group and of a topic: whoever puts a group somewhere else needs what committing takes.
+#[test]
+fn groups_are_moved_by_those_who_may_read_the_topic() {
+    let rules = format!(
+        "{}[[access.rule]]\nprincipals = ['team']\noperations = ['consume']\ntopics = ['inbox']\n\
+         [[access.network]]\ncidr = '127.0.0.1/32'\nprincipal = 'here'\n\
+         [[access.rule]]\nprincipals = ['here']\noperations = ['consume', 'commit']\ntopics = ['*']\ngroups = ['*']\n",
+        super::RULES
+    );
+    let guarded = Guarded::start_with(&rules);
+    for name in ["team-a", "inbox", "orders"] {
+        let body = format!("{{\"name\":{name:?}}}");
+        assert_eq!(guarded.ask("ops", "POST", "/api/v1/topics", &body).status, 201);
+    }
+    let reset = |who: &str, topic: &str| {
+        let body = format!("{{\"topic\":{topic:?},\"to\":\"earliest\",\"dry_run\":true}}");
+        guarded.ask(who, "POST", "/api/v1/groups/team/reset", &body).status
+    };
+    assert_eq!((reset("team", "team-a"), reset("team", "inbox")), (200, 200));
+    assert_eq!((reset("team", "orders"), reset("ops", "orders")), (403, 200));
+    assert_eq!(reset("team", "none"), 403, "whether it exists is not told");
+    let delete = |who: &str| guarded.ask(who, "DELETE", "/api/v1/groups/team", "").status;
+    commit(guarded.broker.addr(), "team", "team-a", 0, 0);
+    commit(guarded.broker.addr(), "team", "orders", 0, 0);
+    assert_eq!(delete("team"), 403);
+    let line = guarded.audit(|line| line.get("asked") == "DELETE /api/v1/groups/team");
+    assert_eq!(line.get("reason"), "team may not consume topic orders");
+    assert_eq!(delete("ops"), 204);
+    commit(guarded.broker.addr(), "team", "team-a", 0, 0);
+    commit(guarded.broker.addr(), "team", "inbox", 0, 0);
+    assert_eq!(delete("team"), 204);
+}
+
 #[test]
 fn tokens_are_shown_in_one_way() {
     let guarded = Guarded::start();
@@ -143,12 +207,10 @@ fn tokens_are_shown_in_one_way() {
         assert!(answer.header("www-authenticate").starts_with("Bearer realm="), "{answer:?}");
         assert_eq!(answer.json()["type"], "urn:hermitmq:problem:unauthenticated");
     }
+    // Not in an address, which is logged.
     let query = format!("/api/v1/cluster?access_token={token}");
-    assert_ne!(
-        guarded.ask("", "GET", &query, "").status,
-        200,
-        "not in an address, which is logged"
-    );
+    assert_eq!(guarded.ask("", "GET", &query, "").status, 401);
+    assert_eq!(guarded.ask("ops", "GET", &query, "").status, 400);
 }
 
 /// Where the network names somebody, its browser has that name, too.
@@ -206,13 +268,8 @@ fn a_page_that_gives_the_listener_a_name_has_no_network() {
         .env("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0")
         .env("HERMITMQ_ACCESS__TOKENS", format!("ops:{}", token.hash))
         .run();
-    let admin = std::net::SocketAddr::from(([127, 0, 0, 1], broker.admin().port()));
-    let get = |more: &[(&str, &str)]| {
-        let mut lines =
-            vec!["GET /api/v1/cluster HTTP/1.1".to_owned(), "connection: close".to_owned()];
-        lines.extend(more.iter().map(|(name, value)| format!("{name}: {value}")));
-        exchange(admin, format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes()).unwrap().status
-    };
+    let admin = SocketAddr::from(([127, 0, 0, 1], broker.admin().port()));
+    let get = |more: &[(&str, &str)]| get(admin, "/api/v1/cluster", more).status;
     let bearer = format!("Bearer {}", token.token);
     assert_eq!(get(&[("host", "127.0.0.1")]), 200);
     assert_eq!(get(&[("host", "localhost:1")]), 200);
@@ -220,10 +277,56 @@ fn a_page_that_gives_the_listener_a_name_has_no_network() {
     assert_eq!(get(&[("host", "example.org"), ("authorization", &bearer)]), 200);
 }
 
+/// Whoever may nothing without a token learns that one would help, under whichever name; nobody else is let in by it.
+#[test]
+fn who_is_not_known_is_asked_for_a_token_under_any_name() {
+    let (dir, data) = scratch();
+    let token = hermitmq::access::generate().unwrap();
+    let config = dir.path().join("a.toml");
+    let text = "[[access.rule]]\nprincipals = ['ops']\noperations = ['admin']\n\
+        [[access.rule]]\nprincipals = ['anonymous']\noperations = ['admin']\ntopics = ['inbox']\n";
+    std::fs::write(&config, text).unwrap();
+    let broker = Start::on(&data)
+        .arg("--config")
+        .arg(&config)
+        .env("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0")
+        .env("HERMITMQ_ACCESS__TOKENS", format!("ops:{}", token.hash))
+        .run();
+    let admin = SocketAddr::from(([127, 0, 0, 1], broker.admin().port()));
+    let strange = ("host", "broker.example.org");
+    for path in ["/api/v1/cluster", "/api/v1/events", "/api/v1/topics/orders", "/metrics"] {
+        let answer = get(admin, path, &[strange]);
+        assert_eq!(answer.status, 401, "{path}: {answer:?}");
+        assert_eq!(answer.header("www-authenticate"), "Bearer realm=\"hermitmq\"");
+    }
+    for path in ["/api/v1/topics", "/api/v1/topics/inbox"] {
+        assert_eq!(get(admin, path, &[strange]).status, 421, "{path}");
+        assert_ne!(get(admin, path, &[("host", "localhost")]).status, 421, "{path}");
+    }
+    // What is refused once it is known what it is about is challenged, too.
+    let json = [("content-type", "application/json")];
+    let other = b"{\"name\":\"other\"}";
+    let answer = try_request(admin, "POST", "/api/v1/topics", &json, other).unwrap();
+    assert_eq!(answer.status, 401, "{answer:?}");
+    assert_eq!(answer.header("www-authenticate"), "Bearer realm=\"hermitmq\"");
+}
+
+/// Asks under the name in the header `host`.
+fn get(admin: SocketAddr, path: &str, headers: &[(&str, &str)]) -> Answer {
+    let mut lines = vec![format!("GET {path} HTTP/1.1"), "connection: close".to_owned()];
+    lines.extend(headers.iter().map(|(name, value)| format!("{name}: {value}")));
+    exchange(admin, format!("{}\r\n\r\n", lines.join("\r\n")).as_bytes()).unwrap()
+}
+
 #[test]
 fn metrics_may_be_for_everybody() {
     let guarded = Guarded::start_with(&format!("admin.metrics_open = true\n{}", super::RULES));
     assert_eq!(guarded.ask("", "GET", "/metrics", "").status, 200);
+    // Who has a token that is not valid any more is one of them.
+    let old = format!("Bearer {}", hermitmq::access::generate().unwrap().token);
+    let headers = [("authorization", &*old)];
+    let admin = guarded.broker.admin();
+    assert_eq!(try_request(admin, "GET", "/metrics", &headers, b"").unwrap().status, 200);
     assert_eq!(guarded.ask("", "GET", "/api/v1/cluster", "").status, 401);
 }
 

@@ -32,7 +32,10 @@ impl Guarded {
     }
 
     fn start_with(text: &str) -> Self {
-        let (dir, data) = scratch();
+        Self::start_in(scratch(), text)
+    }
+
+    fn start_in((dir, data): (tempfile::TempDir, PathBuf), text: &str) -> Self {
         let make = |name: &&'static str| (*name, generate().unwrap());
         let tokens: BTreeMap<_, _> = PRINCIPALS.iter().map(make).collect();
         fs::write(dir.path().join("tokens"), lines(&tokens, PRINCIPALS)).unwrap();

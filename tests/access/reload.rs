@@ -1,8 +1,8 @@
 //! SIGHUP: other tokens and rules, while connections stand.
 
 use std::fs;
-use std::io::Read as _;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use hermitmq::protocol::v1_1::{Answer, AnswerTo, Durability, Role, Start};
 use super::support::http::{get, try_request};
 use super::support::v1_1::{Got, answer, connect, control, group, handshake_with, next, open};
 use super::support::{
-    AGAIN, CONSUME, KEPT, PRODUCE, RawClient, Start as Process, frame, handshake, scratch, wait_for,
+    AGAIN, CONSUME, HANG, KEPT, PRODUCE, RawClient, Start as Process, frame, handshake, scratch,
+    wait_for,
 };
 use super::{Guarded, PRINCIPALS, RULES, generate, lines, whole};
 
@@ -99,6 +100,39 @@ fn other_rules_hold_for_those_who_are_there() {
     assert!(matches!(next(&mut bob), Got::Frame(frame) if frame.header.offset == 1));
     let setting = guarded.ask("ops", "GET", "/api/v1/config", "").body;
     assert!(setting.contains("letters") && !setting.contains("inbox"), "{setting}");
+}
+
+/// The stream of events is asked for anew, and by those alone who still may.
+#[test]
+fn who_watches_is_judged_anew() {
+    let guarded = Guarded::start();
+    let watch = |principal: &str| {
+        let mut stream = TcpStream::connect(guarded.broker.admin()).unwrap();
+        stream.set_read_timeout(Some(HANG)).unwrap();
+        let token = guarded.token(principal);
+        let request = format!(
+            "GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n\r\n"
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut lines = BufReader::new(stream).lines().map(Result::unwrap);
+        let status = lines.next().unwrap();
+        (status, lines)
+    };
+    let (status, mut lines) = watch("ops");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(lines.any(|line| line.starts_with("data: ")));
+    let left: Vec<&str> = PRINCIPALS.iter().copied().filter(|who| *who != "ops").collect();
+    fs::write(guarded.dir.path().join("tokens"), super::lines(&guarded.tokens, &left)).unwrap();
+    guarded.reload(AGAIN);
+    // The last chunk: it ends in order, and not only after many more events.
+    assert!(lines.take(200).any(|line| line == "0"));
+    assert_eq!(watch("ops").0, "HTTP/1.1 401 Unauthorized");
+    fs::write(guarded.dir.path().join("tokens"), super::lines(&guarded.tokens, PRINCIPALS))
+        .unwrap();
+    guarded.reload(AGAIN);
+    let (status, mut lines) = watch("ops");
+    assert_eq!(status, "HTTP/1.1 200 OK");
+    assert!(lines.any(|line| line.starts_with("data: ")));
 }
 
 #[test]

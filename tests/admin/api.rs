@@ -1,5 +1,8 @@
 //! `/api/v1`: what every path answers, and what wrong requests are told.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
 use serde_json::{Value, json};
 
 use super::support::http::{get, send, try_request};
@@ -217,9 +220,31 @@ fn paths_and_methods_that_are_not_there() {
     let answer = send(admin, "DELETE", "/api/v1/topics/t?dry_run=true", &json!({}));
     problem(&answer, 400, "invalid-request", Some("dry_run"));
     problem(&get(admin, "/api/v1/cluster?a&b=1"), 400, "invalid-request", Some("a"));
+    // What a path is about does not depend on names that people give.
+    for name in ["messages", "connections"] {
+        let topic = json!({ "name": name });
+        assert_eq!(send(admin, "POST", "/api/v1/topics", &topic).status, 201);
+        let path = format!("/api/v1/topics/{name}?x=1");
+        problem(&get(admin, &path), 400, "invalid-request", Some("x"));
+    }
+    for (method, status) in [("GET", 200), ("HEAD", 200), ("POST", 400)] {
+        let path = "/api/v1/topics/messages/partitions/0/messages?limit=1";
+        assert_eq!(status_of(admin, method, path), status, "{method}");
+    }
     let answer = send(admin, "DELETE", "/api/v1/cluster", &json!({}));
     problem(&answer, 405, "method-not-allowed", None);
     assert!(answer.header("allow").contains("GET"), "{answer:?}");
+}
+
+/// The status alone: an answer to HEAD has no body, whatever its header says.
+fn status_of(admin: SocketAddr, method: &str, path: &str) -> u16 {
+    let request =
+        format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+    let mut stream = TcpStream::connect(admin).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut head = String::new();
+    BufReader::new(stream).read_line(&mut head).unwrap();
+    head.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 #[test]

@@ -4,6 +4,8 @@
 mod api;
 mod client;
 mod commands;
+#[cfg(target_os = "linux")]
+mod crowd;
 mod events;
 mod health;
 mod metrics;

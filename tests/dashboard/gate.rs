@@ -3,11 +3,13 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// Status, code and title of the broker's own problems.
 const UNAUTHENTICATED: (u16, &str, &str) = (401, "unauthenticated", "The request needs a token");
 const UNAUTHORIZED: (u16, &str, &str) = (403, "unauthorized", "The request is not allowed");
+const MISDIRECTED: (u16, &str, &str) = (421, "misdirected", "The request is not for this listener");
 
 /// What becomes of a request to `/api/v1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,6 +18,8 @@ pub(super) enum Rule {
     Token(&'static str),
     /// As `Token`, and nothing but looking is allowed.
     ReadOnly(&'static str),
+    /// As `Token`, and the others are known by their network, at a name that anybody may have chosen.
+    Strange(&'static str),
     /// All are known, and may do nothing.
     Nothing,
     /// There is no answer.
@@ -26,6 +30,7 @@ pub(super) enum Rule {
 pub(super) struct Gate {
     pub(super) addr: SocketAddr,
     rule: Arc<Mutex<Rule>>,
+    watched: Arc<AtomicUsize>,
 }
 
 impl Gate {
@@ -34,14 +39,22 @@ impl Gate {
         let addr = listener.local_addr().unwrap();
         let rule = Arc::new(Mutex::new(rule));
         let shared = Arc::clone(&rule);
+        let watched = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&watched);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let rule = *shared.lock().unwrap();
+                let watched = Arc::clone(&counter);
                 // A browser may leave at any time.
-                std::thread::spawn(move || serve(stream.unwrap(), broker, rule).is_ok());
+                std::thread::spawn(move || serve(stream.unwrap(), broker, rule, &watched).is_ok());
             }
         });
-        Self { addr, rule }
+        Self { addr, rule, watched }
+    }
+
+    /// How often the stream of events was asked for.
+    pub(super) fn watched(&self) -> usize {
+        self.watched.load(Ordering::SeqCst)
     }
 
     pub(super) fn set(&self, rule: Rule) {
@@ -49,7 +62,12 @@ impl Gate {
     }
 }
 
-fn serve(mut browser: TcpStream, broker: SocketAddr, rule: Rule) -> std::io::Result<()> {
+fn serve(
+    mut browser: TcpStream,
+    broker: SocketAddr,
+    rule: Rule,
+    watched: &AtomicUsize,
+) -> std::io::Result<()> {
     let mut reader = BufReader::new(browser.try_clone()?);
     let (mut head, mut length) = (Vec::new(), 0);
     loop {
@@ -71,6 +89,9 @@ fn serve(mut browser: TcpStream, broker: SocketAddr, rule: Rule) -> std::io::Res
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body)?;
+    if head[0].contains(" /api/v1/events") {
+        watched.fetch_add(1, Ordering::SeqCst);
+    }
     if head[0].contains(" /api/v1") {
         let knows = |token: &str| {
             head.iter().any(|line| {
@@ -79,13 +100,14 @@ fn serve(mut browser: TcpStream, broker: SocketAddr, rule: Rule) -> std::io::Res
         };
         let refusal = match rule {
             Rule::Token(token) | Rule::ReadOnly(token) if !knows(token) => Some(UNAUTHENTICATED),
+            Rule::Strange(token) if !knows(token) => Some(MISDIRECTED),
             Rule::ReadOnly(_) if !head[0].starts_with("GET ") => Some(UNAUTHORIZED),
             Rule::Nothing => Some(UNAUTHORIZED),
             Rule::Silence => {
                 // Until the browser gives up.
                 return reader.read_to_end(&mut body).map(drop);
             }
-            Rule::Token(_) | Rule::ReadOnly(_) => None,
+            Rule::Token(_) | Rule::ReadOnly(_) | Rule::Strange(_) => None,
         };
         if let Some((status, code, title)) = refusal {
             let body = format!(

@@ -55,10 +55,12 @@ pub(super) async fn describe(
 /// `POST /groups/{group}/reset`
 pub(super) async fn reset(
     extract::State(state): extract::State<Arc<State>>,
+    Extension(caller): Extension<Caller>,
     PathParts(group): PathParts<String>,
     Json(reset): Json<GroupReset>,
 ) -> Result<Json<Reset>, Problem> {
     let group = parts::group(&group)?;
+    caller.may_read(&reset.topic)?;
     let dry_run = reset.dry_run;
     let steps = state
         .with_broker(move |broker| {
@@ -71,11 +73,17 @@ pub(super) async fn reset(
 /// `DELETE /groups/{group}`
 pub(super) async fn delete(
     extract::State(state): extract::State<Arc<State>>,
+    Extension(caller): Extension<Caller>,
     PathParts(group): PathParts<String>,
 ) -> Result<StatusCode, Problem> {
     let group = parts::group(&group)?;
     state
-        .with_broker(move |broker| broker.delete_group(&group).map_err(|error| of_group(&error)))
+        .with_broker(move |broker| {
+            let described = broker.describe_group(&group).map_err(|error| of_group(&error))?;
+            // Each of these offsets is forgotten: that needs what committing it did.
+            described.offsets.iter().try_for_each(|offset| caller.may_read(&offset.topic))?;
+            broker.delete_group(&group).map_err(|error| of_group(&error))
+        })
         .await
         .map(|()| StatusCode::NO_CONTENT)
 }

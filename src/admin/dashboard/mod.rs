@@ -160,6 +160,22 @@ mod tests {
     }
 
     #[test]
+    fn each_check_of_the_broker_has_its_words() {
+        let made = include_str!("../health.rs").split("Check::required(").skip(1);
+        let mut made: Vec<_> =
+            made.filter_map(|rest| rest.trim_start().split('"').nth(1)).collect();
+        let map = include_str!("assets/overview.js").split_once("const CHECKS = {\n").unwrap().1;
+        let lines = map.lines().take_while(|line| *line != "};");
+        let mut known: Vec<_> =
+            lines.filter_map(|line| Some(line.trim().split_once(':')?.0)).collect();
+        // The liveness of the reactors is looked at twice.
+        made.sort_unstable();
+        made.dedup();
+        known.sort_unstable();
+        assert_eq!(made, known);
+    }
+
+    #[test]
     fn what_the_files_import_is_there() {
         let files =
             std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/admin/dashboard/assets"));

@@ -44,6 +44,8 @@ struct Watchers {
 struct Watcher {
     events: mpsc::Sender<Bytes>,
     unread: u32,
+    /// Of the rules and tokens that it was let in by ([`Access::generation`](crate::access::Access::generation)).
+    generation: u64,
 }
 
 /// The body of an answer that goes on until the broker goes down: an event a second.
@@ -68,10 +70,11 @@ impl Feed {
     }
 
     /// Hands the event to everybody who has room for it, and forgets those who are gone. Waits for nobody: who is slow
-    /// misses events. `false` if nobody is left.
-    fn tell(&self, event: &Bytes) -> bool {
+    /// misses events; who was let in by other rules than those of now has to ask anew. `false` if nobody is left.
+    fn tell(&self, event: &Bytes, generation: u64) -> bool {
         let mut watchers = self.watchers();
         watchers.last = Some(event.clone());
+        watchers.all.retain(|watcher| watcher.generation == generation);
         watchers.all.retain_mut(|watcher| match watcher.events.try_send(event.clone()) {
             Ok(()) => {
                 watcher.unread = 0;
@@ -95,8 +98,9 @@ impl Feed {
     }
 }
 
-/// Begins to watch. The first one has the snapshots taken, within the runtime that asks.
-pub(super) fn watch(state: &Arc<State>) -> Result<Events, Problem> {
+/// Begins to watch, let in by the rules and tokens of this generation. The first one has the snapshots taken, within the runtime
+/// that asks.
+pub(super) fn watch(state: &Arc<State>, generation: u64) -> Result<Events, Problem> {
     if state.is_stopping() {
         return Err(Problem::new(Kind::ShuttingDown, "the broker is going down"));
     }
@@ -111,7 +115,7 @@ pub(super) fn watch(state: &Arc<State>) -> Result<Events, Problem> {
     if let Some(last) = &watchers.last {
         let _ = sender.try_send(last.clone());
     }
-    watchers.all.push(Watcher { events: sender, unread: 0 });
+    watchers.all.push(Watcher { events: sender, unread: 0, generation });
     if !std::mem::replace(&mut watchers.is_watched, true) {
         tokio::spawn(take_snapshots(Arc::clone(state)));
     }
@@ -135,7 +139,7 @@ async fn take_snapshots(state: Arc<State>) {
         match sampled.await {
             Ok((same, event)) => {
                 sampler = same;
-                if !state.feed.tell(&event) {
+                if !state.feed.tell(&event, state.about.access.generation()) {
                     return;
                 }
             }
@@ -157,7 +161,7 @@ mod tests {
     fn listen(feed: &Feed) -> mpsc::Receiver<Bytes> {
         let (events, receiver) = mpsc::channel(1);
         let mut watchers = feed.watchers();
-        watchers.all.push(Watcher { events, unread: 0 });
+        watchers.all.push(Watcher { events, unread: 0, generation: 0 });
         watchers.is_watched = true;
         receiver
     }
@@ -168,13 +172,13 @@ mod tests {
         let mut deaf = listen(&feed);
         let mut awake = listen(&feed);
         for number in 0..=UNREAD_MAX + 1 {
-            assert!(feed.tell(&number.to_string().into()));
+            assert!(feed.tell(&number.to_string().into(), 0));
             assert_eq!(awake.try_recv().unwrap(), number.to_string());
         }
         assert_eq!(deaf.try_recv().unwrap(), "0");
         assert_eq!(deaf.try_recv(), Err(mpsc::error::TryRecvError::Disconnected));
         drop(awake);
-        assert!(!feed.tell(&Bytes::new()), "nobody is left");
+        assert!(!feed.tell(&Bytes::new(), 0), "nobody is left");
     }
 
     #[test]
@@ -182,14 +186,14 @@ mod tests {
         let state = State::new(crate::admin::tests::about());
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut events = watch(&state).unwrap();
+            let mut events = watch(&state, 0).unwrap();
             assert!(events.0.recv().await.is_some());
             drop(events);
             while state.feed.watchers().is_watched {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             assert!(
-                watch(&state).unwrap().0.recv().await.is_some(),
+                watch(&state, 0).unwrap().0.recv().await.is_some(),
                 "and again once somebody does"
             );
         });

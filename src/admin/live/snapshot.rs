@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::admin::health::Report;
 use crate::admin::state::State;
 use crate::broker::Broker;
-use crate::metrics::{ConnectionRole, Metrics};
+use crate::metrics::{ConnectionRole, Counter};
 
 /// Topics and groups that are named: the busiest ones, and those that are behind most.
 const NAMED_MAX: usize = 10;
@@ -59,12 +59,8 @@ struct Traffic {
 }
 
 impl Traffic {
-    fn of(metrics: &Metrics) -> Self {
-        Self {
-            bytes_in: metrics.bytes_in.get(),
-            bytes_out: metrics.bytes_out.get(),
-            records_in: metrics.records_in.get(),
-        }
+    fn of(bytes_in: &Counter, bytes_out: &Counter, records_in: &Counter) -> Self {
+        Self { bytes_in: bytes_in.get(), bytes_out: bytes_out.get(), records_in: records_in.get() }
     }
 
     fn plus(self, other: Self) -> Self {
@@ -140,7 +136,8 @@ impl Sampler {
     /// The event of now. Looks at every partition, now and then.
     pub(super) fn event(&mut self, state: &State, health: &Report) -> Bytes {
         let metrics = &state.about.metrics;
-        let (now, traffic) = (Instant::now(), Traffic::of(metrics));
+        let now = Instant::now();
+        let traffic = Traffic::of(&metrics.bytes_in, &metrics.bytes_out, &metrics.records_in);
         let rates = self.before.map(|(then, before)| traffic.since(before, now - then));
         self.before = Some((now, traffic));
         if let Some(running) = state.running() {
@@ -184,18 +181,17 @@ impl Look {
         let mut found = Found { topics: broker.topic_count(), ..Found::default() };
         let mut topics: HashMap<String, Traffic> = HashMap::new();
         for partition in broker.partitions() {
-            let traffic = partition.traffic();
-            let traffic = Traffic {
-                bytes_in: traffic.bytes_in.get(),
-                bytes_out: traffic.bytes_out.get(),
-                records_in: traffic.records_in.get(),
-            };
             found.bytes += partition.sizes().iter().map(|size| size.bytes).sum::<u64>();
             let topic = &partition.name().topic;
             if !topic.is_reserved() {
                 found.partitions += 1;
                 let sum = topics.entry(topic.as_str().to_owned()).or_default();
-                *sum = sum.plus(traffic);
+                let traffic = partition.traffic();
+                *sum = sum.plus(Traffic::of(
+                    &traffic.bytes_in,
+                    &traffic.bytes_out,
+                    &traffic.records_in,
+                ));
             }
         }
         if let Some(before) = before {
@@ -203,13 +199,13 @@ impl Look {
         }
         let groups = broker.groups();
         found.groups = groups.len();
-        let lags = groups.into_iter().map(|group| GroupLag {
+        let behind = groups.iter().filter(|group| group.lag > 0).collect();
+        let slowest = first(behind, |group| group.lag).into_iter().map(|group| GroupLag {
             name: group.name.as_str().to_owned(),
             lag: group.lag,
             consumers: group.consumers,
         });
-        found.slowest_groups =
-            first(lags.filter(|group| group.lag > 0).collect(), |group| group.lag);
+        found.slowest_groups = slowest.collect();
         Self { begun, took: begun.elapsed(), topics, found }
     }
 }
@@ -221,11 +217,12 @@ fn busiest(
 ) -> Vec<TopicRate> {
     let rates = now.iter().map(|(name, traffic)| {
         let before = before.get(name).copied().unwrap_or_default();
-        TopicRate { name: name.clone(), rate: traffic.since(before, time) }
+        (name, traffic.since(before, time))
     });
-    let mut busy: Vec<_> = rates.filter(|topic| topic.rate.bytes() > 0).collect();
-    busy.sort_by(|a, b| a.name.cmp(&b.name));
-    first(busy, |topic| topic.rate.bytes())
+    let mut busy: Vec<_> = rates.filter(|(_, rate)| rate.bytes() > 0).collect();
+    busy.sort_unstable_by_key(|(name, _)| *name);
+    let named = first(busy, |(_, rate)| rate.bytes()).into_iter();
+    named.map(|(name, rate)| TopicRate { name: name.clone(), rate }).collect()
 }
 
 /// Those with the highest value, in that order; equals stay as they are.

@@ -22,6 +22,11 @@ export class ApiError extends Error {
     this.type = problem.type || '';
   }
 
+  /** A token would help: who asks is not known, or known by a network alone under a name that anybody may have chosen. */
+  get wantsToken() {
+    return this.status === 401 || this.status === 421;
+  }
+
   /** It may be well again without anybody's doing: the broker is away, or starts. */
   get passes() {
     return this.status === 0 || this.status === 503;
@@ -69,7 +74,11 @@ export const path = (...parts) => parts.map((part) => `/${encodeURIComponent(par
 
 const pause = (ms) => new Promise((done) => { setTimeout(done, ms); });
 
-/** Hands on every snapshot until `signal` ends it, and each error that interrupts the stream. Never gives up. */
+/**
+ * Hands on every snapshot until `signal` ends it, and each error that interrupts the stream. Gives up only where it is not allowed:
+ * asking again would say so again. A stream that ends in order is asked for again without a word: who may watch is judged anew, or
+ * the broker goes down, which the next answer says.
+ */
 export async function watch(onSnapshot, onError, signal) {
   while (!signal.aborted) {
     const attempt = new AbortController();
@@ -96,9 +105,9 @@ export async function watch(onSnapshot, onError, signal) {
           if (data) onSnapshot(JSON.parse(data.slice(6)));
         }
       }
-      if (!signal.aborted) onError(new ApiError(0, { title: 'The broker does not answer' }));
     } catch (error) {
       if (!signal.aborted) onError(error instanceof ApiError ? error : new ApiError(0, { title: 'The broker does not answer' }));
+      if (error.status === 403) return;
     } finally {
       clearTimeout(silence);
       signal.removeEventListener('abort', stop);

@@ -100,7 +100,7 @@ function connect() {
   stream = new AbortController();
   const { signal } = stream;
   watch((snapshot) => told(snapshot, null), (error) => {
-    if (error.status === 401) signIn();
+    if (error.wantsToken) signIn();
     else if (!signal.aborted) told(live.snapshot, error);
   }, signal);
 }

@@ -58,7 +58,7 @@ export function messages(ctx, about) {
     } catch (error) {
       if (ctx.signal.aborted || mine !== turn) return;
       if (!(error instanceof ApiError)) throw error;
-      if (error.status === 401) return void ctx.signIn();
+      if (error.wantsToken) return void ctx.signIn();
       const wrong = { offset, timestamp: moment }[error.field];
       if (wrong && !wrong.el.hidden) wrong.error = error.message;
       else box.replaceChildren(failure(error, () => load(at)));

@@ -10,6 +10,7 @@ const CHECKS = {
   recovery: 'The log is recovered',
   shutdown: 'It is not going down',
   reactors: 'The reactors answer',
+  certificate: 'The certificate does not expire soon',
   disk_space: 'Disk space is left',
   flush: 'Flushes succeed',
   damage: 'No damage was found',

@@ -70,7 +70,7 @@ export function pane(ctx, { every = 2000, fetch, build, empty }) {
     } catch (error) {
       if (ctx.signal.aborted) return;
       if (!(error instanceof ApiError)) throw error;
-      if (error.status === 401) return void ctx.signIn();
+      if (error.wantsToken) return void ctx.signIn();
       // What is there stays, and the banner says that it is old.
       if (shown === null || !error.passes) {
         shown = null;
@@ -251,7 +251,7 @@ export function formDialog(ctx, { title, intro, fields = [], extra, action, dang
         if (await submit() !== STAY) el.close();
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
-        if (error.status === 401) {
+        if (error.wantsToken) {
           el.close();
           return void ctx.signIn();
         }
@@ -298,7 +298,7 @@ export async function attempt(ctx, work) {
   } catch (error) {
     if (ctx.signal.aborted) return;
     if (!(error instanceof ApiError)) throw error;
-    if (error.status === 401) ctx.signIn();
+    if (error.wantsToken) ctx.signIn();
     else say(error.message, 'failed');
   }
 }
