@@ -63,12 +63,18 @@ impl Caller {
     }
 
     /// Whether it may read this topic, as whoever commits an offset of it must; or administer it, which is more.
-    pub(super) fn may_read(&self, topic: &TopicName) -> Result<(), Problem> {
+    pub(super) fn reads(&self, topic: &TopicName) -> bool {
         let topic = Resource::Topic(topic);
-        if self.sees(topic) {
+        let consumes = || self.table.decide(&self.principal, Operation::Consume, &topic);
+        self.sees(topic) || consumes().is_allowed()
+    }
+
+    /// As [`reads`](Self::reads), with the refusal counted and told.
+    pub(super) fn may_read(&self, topic: &TopicName) -> Result<(), Problem> {
+        if self.reads(topic) {
             return Ok(());
         }
-        let allowed = self.table.allow(&self.principal, Operation::Consume, topic);
+        let allowed = self.table.allow(&self.principal, Operation::Consume, Resource::Topic(topic));
         allowed.map_err(|reason| self.forbidden(&reason))
     }
 

@@ -128,6 +128,11 @@ impl Problem {
         (self.kind.status().as_u16(), &self.detail)
     }
 
+    /// The same in other words.
+    pub(super) fn saying(self, detail: impl Into<String>) -> Self {
+        Self { detail: detail.into(), ..self }
+    }
+
     /// Says what is to blame.
     pub(super) fn of(self, field: impl Into<String>) -> Self {
         Self { field: Some(field.into()), ..self }

@@ -43,13 +43,20 @@ pub(super) async fn list(
 /// `GET /groups/{group}`
 pub(super) async fn describe(
     extract::State(state): extract::State<Arc<State>>,
+    Extension(caller): Extension<Caller>,
     PathParts(group): PathParts<String>,
 ) -> Result<Json<GroupDescription>, Problem> {
     let group = parts::group(&group)?;
     state
-        .with_broker(move |broker| broker.describe_group(&group).map_err(|error| of_group(&error)))
+        .with_broker(move |broker| {
+            let described = broker.describe_group(&group).map_err(|error| of_group(&error));
+            described.map(|GroupDescription { name, consumers, mut offsets }| {
+                // The others are not told of.
+                offsets.retain(|offset| caller.reads(&offset.topic));
+                Json(GroupDescription { name, consumers, offsets })
+            })
+        })
         .await
-        .map(Json)
 }
 
 /// `POST /groups/{group}/reset`
@@ -81,7 +88,11 @@ pub(super) async fn delete(
         .with_broker(move |broker| {
             let described = broker.describe_group(&group).map_err(|error| of_group(&error))?;
             // Each of these offsets is forgotten: that needs what committing it did.
-            described.offsets.iter().try_for_each(|offset| caller.may_read(&offset.topic))?;
+            let mut offsets = described.offsets.iter();
+            offsets.try_for_each(|offset| caller.may_read(&offset.topic)).map_err(|refused| {
+                // The log alone tells which.
+                refused.saying("the group has offsets of topics that you may not consume")
+            })?;
             broker.delete_group(&group).map_err(|error| of_group(&error))
         })
         .await
