@@ -9,6 +9,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use hermitmq::record::{FrameBuilder, Frames};
 use support::{
     Broker, Frame, Random, RawClient, Start, assert_offsets_follow, copy_dir, drain, frame,
-    listing, scratch, sha256,
+    listing, rounds, scratch, sha256,
 };
 
 const TOPICS: [&str; 2] = ["orders", "events"];
@@ -24,6 +25,9 @@ const PARTITIONS: u32 = 2;
 
 /// Acked records: topic, partition and offset, and the hash of what was sent.
 type Journal = BTreeMap<(&'static str, u32, u64), String>;
+
+/// The same of one partition: offsets and hashes.
+type Acks = Vec<(u64, String)>;
 
 /// Each round is of the other mode than the one before.
 fn start(data: &Path, round: u64) -> Broker {
@@ -43,7 +47,7 @@ fn produce_until_broken(
     partition: u32,
     seed: u64,
     window: usize,
-) -> Vec<(u64, String)> {
+) -> Acks {
     let mut client = RawClient::produce(addr, topic, partition);
     let mut sender = client.split();
     let (sent, in_flight) = mpsc::sync_channel::<String>(window);
@@ -98,34 +102,26 @@ fn assert_journal_holds(addr: SocketAddr, journal: &Journal, round: u64) {
     }
 }
 
+/// Rounds on one data directory: after each of them all that was ever acked is looked at.
+const ROUNDS_OF_A_LIFE: u64 = 10;
+
 #[test]
 fn killed_under_load() {
-    let rounds = std::env::var("HERMITMQ_TEST_ROUNDS").ok().and_then(|n| n.parse().ok());
-    let (dir, data) = scratch();
     let mut random = Random::seeded();
+    let rounds = rounds(ROUNDS_OF_A_LIFE);
+    for life in 0..rounds.div_ceil(ROUNDS_OF_A_LIFE) {
+        let first = life * ROUNDS_OF_A_LIFE;
+        live_and_be_killed(first..rounds.min(first + ROUNDS_OF_A_LIFE), &mut random);
+    }
+}
+
+fn live_and_be_killed(rounds: Range<u64>, random: &mut Random) {
+    let (dir, data) = scratch();
     let mut journal = Journal::new();
     let mut broker = start(&data, 0);
-    for round in 0..rounds.unwrap_or(10) {
-        let addr = broker.addr();
+    for round in rounds {
         let pause = Duration::from_millis(30 + random.below(400));
-        let seed = random.next();
-        let acks = std::thread::scope(|scope| {
-            let producers: Vec<_> = (0..8u32)
-                .map(|n| {
-                    let topic = TOPICS[n as usize % 2];
-                    let partition = (n / 2) % PARTITIONS;
-                    let window = if n < 4 { 64 } else { 1 };
-                    let seed = seed.wrapping_add(u64::from(n));
-                    scope.spawn(move || {
-                        let acks = produce_until_broken(addr, topic, partition, seed, window);
-                        (topic, partition, acks)
-                    })
-                })
-                .collect();
-            std::thread::sleep(pause);
-            broker.kill();
-            producers.into_iter().map(|p| p.join().unwrap()).collect::<Vec<_>>()
-        });
+        let acks = produce_and_kill(broker, pause, random.next());
         for (topic, partition, acks) in acks {
             assert!(acks.is_sorted_by(|a, b| a.0 < b.0), "acks of a connection grow");
             for (offset, hash) in acks {
@@ -140,6 +136,28 @@ fn killed_under_load() {
     assert_eq!(listing(dir.path()), ["data"]);
     assert!(broker.terminate().0.success());
     assert_journal_holds(start(&data, 0).addr(), &journal, u64::MAX);
+}
+
+/// What was acked to each of eight producers until the broker was killed.
+fn produce_and_kill(broker: Broker, pause: Duration, seed: u64) -> Vec<(&'static str, u32, Acks)> {
+    let addr = broker.addr();
+    std::thread::scope(|scope| {
+        let producers: Vec<_> = (0..8u32)
+            .map(|n| {
+                let topic = TOPICS[n as usize % 2];
+                let partition = (n / 2) % PARTITIONS;
+                let window = if n < 4 { 64 } else { 1 };
+                let seed = seed.wrapping_add(u64::from(n));
+                scope.spawn(move || {
+                    let acks = produce_until_broken(addr, topic, partition, seed, window);
+                    (topic, partition, acks)
+                })
+            })
+            .collect();
+        std::thread::sleep(pause);
+        broker.kill();
+        producers.into_iter().map(|producer| producer.join().unwrap()).collect()
+    })
 }
 
 #[test]
