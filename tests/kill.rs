@@ -9,7 +9,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use support::{
@@ -100,6 +100,31 @@ fn counts() -> impl Iterator<Item = u64> {
     std::iter::successors(Some(1), step)
 }
 
+/// Kills on one data directory. What grows with each of them has more calls to be killed at, and more that is looked at.
+const KILLS_OF_A_LIFE: usize = 5;
+
+/// A data directory, and what is known to be in it.
+struct Life {
+    _dir: tempfile::TempDir,
+    data: PathBuf,
+    journal: Journal,
+    committed: Committed,
+}
+
+impl Life {
+    fn new() -> Self {
+        let (dir, data) = scratch_in_memory();
+        Self { _dir: dir, data, journal: Journal::default(), committed: Committed::default() }
+    }
+
+    /// Goes on for the kill with this number, or begins another one.
+    fn go_on(&mut self, number: usize) {
+        if number > 0 && number.is_multiple_of(KILLS_OF_A_LIFE) {
+            *self = Self::new();
+        }
+    }
+}
+
 /// System calls that change what is on the disk, or might.
 const CALLS: [&str; 8] =
     ["pwrite64", "ftruncate", "/^rename", "fdatasync", "fsync", "fallocate", "mmap", "/^mkdir"];
@@ -111,8 +136,7 @@ fn killed_at_each_call_while_starting() {
     }
     let mut random = Random::seeded();
     for call in CALLS {
-        let (_dir, data) = scratch_in_memory();
-        let mut journal = Journal::default();
+        let mut life = Life::new();
         let places = [place("orders", 0), place("orders", 1)];
         let plan = Plan {
             producers: places.to_vec(),
@@ -121,17 +145,19 @@ fn killed_at_each_call_while_starting() {
             usual: 8000,
             budget: u64::MAX,
         };
-        for count in counts() {
+        for (number, count) in counts().enumerate() {
+            life.go_on(number);
+            let Life { data, journal, .. } = &mut life;
             // Something to recover from.
-            let broker = start(&data).run();
-            let load = Load::start(broker.addr(), &plan, random.next(), &mut journal);
+            let broker = start(data).run();
+            let load = Load::start(broker.addr(), &plan, random.next(), journal);
             std::thread::sleep(Duration::from_millis(20));
             broker.kill();
-            load.finish(&mut journal);
+            load.finish(journal);
 
             let what = format!("{call}:signal=KILL:when={count}");
-            let started = start(&data).by(inject(&what)).try_run();
-            let broker = start_again(&data, started);
+            let started = start(data).by(inject(&what)).try_run();
+            let broker = start_again(data, started);
             journal.check(broker.0.addr(), &Loss::Nothing, &what);
             if broker.1 {
                 break;
@@ -161,12 +187,13 @@ fn killed_at_each_call_while_serving() {
     }
     let mut random = Random::seeded();
     for call in CALLS {
-        let (_dir, data) = scratch_in_memory();
-        let (mut journal, mut committed) = (Journal::default(), Committed::default());
+        let mut life = Life::new();
         let mut killed = 0;
-        for count in counts() {
+        for (number, count) in counts().enumerate() {
+            life.go_on(number);
+            let Life { data, journal, committed, .. } = &mut life;
             let what = format!("{call}:signal=KILL:when={count}");
-            let mut broker = start(&data).env("HERMITMQ_SERVER__REACTORS", 1).run();
+            let mut broker = start(data).env("HERMITMQ_SERVER__REACTORS", 1).run();
             let tracer = Tracer::attach(broker.pid(), &what);
             let (orders, new) = (place("orders", 0), place(&format!("new-{count}"), 0));
             let plan = Plan {
@@ -176,7 +203,7 @@ fn killed_at_each_call_while_serving() {
                 usual: 16_000,
                 budget: 600_000,
             };
-            let load = Load::start(broker.addr(), &plan, random.next(), &mut journal);
+            let load = Load::start(broker.addr(), &plan, random.next(), journal);
             // Long enough for the budget to be used, and for a flush after it.
             for _ in 0..30 {
                 if !broker.is_running() {
@@ -190,10 +217,10 @@ fn killed_at_each_call_while_serving() {
             }
             let (status, _) = broker.wait();
             drop(tracer);
-            committed.add(&load.finish(&mut journal));
-            let broker = wait_for("the lock to be free", || start(&data).try_run().ok());
+            committed.add(&load.finish(journal));
+            let broker = wait_for("the lock to be free", || start(data).try_run().ok());
             journal.check(broker.addr(), &Loss::Nothing, &what);
-            committed.check(&broker, &mut journal, &what);
+            committed.check(&broker, journal, &what);
             drop(broker);
             if status.signal() != Some(9) {
                 assert!(status.success(), "{what}: {status}");
