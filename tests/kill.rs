@@ -160,6 +160,7 @@ fn killed_at_each_call_while_starting() {
             let broker = start_again(data, started);
             journal.check(broker.0.addr(), &Loss::Nothing, &what);
             if broker.1 {
+                println!("{call}: killed {number} starts");
                 break;
             }
         }
@@ -228,6 +229,7 @@ fn killed_at_each_call_while_serving() {
             }
             killed += 1;
         }
+        println!("{call}: killed {killed} times");
         assert!(killed > 0, "{call}: is never called");
     }
 }
