@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::HANG;
+use super::{HANG, wait_for};
 
 /// Whether tests that mount and trace can run here. If not, the test fails and says what is missing, unless
 /// `HERMITMQ_SKIP_PRIVILEGED=1` is set: then it says why it does nothing.
@@ -43,6 +43,14 @@ fn run<S: AsRef<OsStr>>(program: &str, args: &[S]) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// Whether there is a loop device with this file behind it.
+fn is_attached(image: &Path) -> bool {
+    let devices = std::fs::read_dir("/sys/block").unwrap().flatten();
+    let files = devices.map(|device| device.path().join("loop/backing_file"));
+    let mut files = files.filter_map(|file| std::fs::read_to_string(file).ok());
+    files.any(|file| Path::new(file.trim_end()) == image)
 }
 
 /// A mounted file system; unmounted when dropped.
@@ -156,10 +164,14 @@ impl Volume {
         self.mount();
     }
 
-    /// Twice mounted, the image would be destroyed: better to fail.
+    /// Twice mounted, the image would be destroyed: better to fail. A mount namespace that was made meanwhile (a container's)
+    /// keeps what is mounted, with its power cut: then it is waited for.
     fn unmount(&mut self) {
         if let Some(mut mount) = self.ext4.take() {
             mount.unmount().unwrap();
+            wait_for("nobody else to have the volume", || {
+                (!is_attached(&self.image)).then_some(())
+            });
         }
     }
 
