@@ -188,11 +188,6 @@ fn beside_producers<T>(addr: SocketAddr, work: impl FnOnce(&Producers<'_>) -> T)
     })
 }
 
-/// The socket holds little, so that it is full all the time.
-fn narrow(client: &RawClient) {
-    socket2::SockRef::from(client.stream()).set_recv_buffer_size(16 * 1024).unwrap();
-}
-
 /// Reads `log` and nothing else, in bits and with pauses.
 fn expect_slowly(client: &RawClient, log: &[u8], mut random: Random) {
     let mut buf = vec![0; 200_000];
@@ -227,7 +222,7 @@ fn read_whole(addr: SocketAddr, number: u64, log: &[u8]) {
         }
         2 => {
             let client = RawClient::consume(addr, &group, TOPIC, 0);
-            narrow(&client);
+            client.narrow();
             expect_slowly(&client, log, Random::from(number));
         }
         // Heartbeats are due all the time, and come between no two bytes of a frame.
@@ -243,7 +238,7 @@ fn read_whole(addr: SocketAddr, number: u64, log: &[u8]) {
             let topic = TopicName::parse(TOPIC).unwrap();
             Handshake::new(topic, 0, role).write(&mut bytes).unwrap();
             let (mut client, _) = open(addr, &bytes);
-            narrow(&client);
+            client.narrow();
             let mut at = 0;
             while at < log.len() {
                 match next(&mut client) {
@@ -382,7 +377,7 @@ fn stalled(addr: SocketAddr, log: &[u8]) -> Vec<(RawClient, bool, usize)> {
         } else {
             RawClient::consume(addr, &format!("g{number}"), TOPIC, 0)
         };
-        narrow(&client);
+        client.narrow();
         let at = 100_000 * number;
         assert!(client.read(at) == log[..at]);
         (client, new, at)

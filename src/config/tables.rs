@@ -30,11 +30,7 @@ pub(super) fn check(
 ) -> Option<Value> {
     let Value::Array(_, items) = list else {
         let message = format!("is a list in a file, each of it a table [[{key}]]");
-        let alone = Dict::from([(key.to_owned(), list.clone())]);
-        for (key, value) in flatten(&alone) {
-            let layer = layer_of(figment, &key, &value);
-            checked.problems.push(Problem::key(&key, &layer, &*message));
-        }
+        refuse(figment, key, list, &message, checked);
         return None;
     };
     let tables = items
@@ -42,6 +38,20 @@ pub(super) fn check(
         .enumerate()
         .map(|(number, item)| table(figment, &format!("{key}[{number}]"), item, fields, checked));
     Some(Value::from(tables.collect::<Vec<_>>()))
+}
+
+/// Says that the value at `key` is no list: a single table, or variables such as `HERMITMQ_TOPIC__NAME`. Each is named.
+pub(super) fn refuse(
+    figment: &Figment,
+    key: &str,
+    value: &Value,
+    message: &str,
+    checked: &mut Checked,
+) {
+    let alone = Dict::from([(key.to_owned(), value.clone())]);
+    for (key, value) in flatten(&alone) {
+        checked.problems.push(Problem::key(&key, &layer_of(figment, &key, &value), message));
+    }
 }
 
 fn table(
@@ -61,7 +71,10 @@ fn table(
     for (name, value) in dict {
         let key = format!("{key}.{name}");
         match fields.iter().find(|(known, _)| known == name) {
-            None => wrong(&key, value, unknown(&key, fields)),
+            None => {
+                let known = fields.iter().map(|(name, _)| *name);
+                wrong(&key, value, unknown(&key, "it", known));
+            }
             Some((_, form)) => match form.judge(&key, value) {
                 Err(message) => wrong(&key, value, message),
                 Ok(()) => {
@@ -81,12 +94,13 @@ fn table(
     item.clone()
 }
 
-fn unknown(key: &str, fields: &[(&str, Form)]) -> String {
+/// What to say of a key in a table that has others: of `it`, or what it is.
+pub(super) fn unknown<'a>(key: &str, it: &str, known: impl Iterator<Item = &'a str>) -> String {
     let table = key.rsplit_once('.').map_or(key, |(table, _)| table);
-    let known: Vec<String> = fields.iter().map(|(name, _)| format!("{table}.{name}")).collect();
+    let known: Vec<String> = known.map(|name| format!("{table}.{name}")).collect();
     match keys::nearest(key, &known) {
         Some(name) => format!("unknown key; did you mean {name}?"),
-        None => format!("unknown key; it has {}", known.join(", ")),
+        None => format!("unknown key; {it} has {}", known.join(", ")),
     }
 }
 

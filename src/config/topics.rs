@@ -6,7 +6,7 @@ use figment::Figment;
 use figment::value::{Dict, Value};
 
 use super::check::{Checked, judge_number, layer_of, tried};
-use super::{Problem, flatten, keys, shown};
+use super::{Problem, keys, shown, tables};
 use crate::broker::TopicOptions;
 use crate::model::{TopicName, limits};
 
@@ -51,13 +51,7 @@ pub(super) fn check(figment: &Figment, list: &Value, checked: &mut Checked) {
                 }
             }
         }
-        // A single table, or variables such as `HERMITMQ_TOPIC__NAME`: each is named.
-        other => {
-            let alone = Dict::from([(TOPIC.to_owned(), other.clone())]);
-            for (key, value) in flatten(&alone) {
-                checked.problems.push(Problem::key(&key, &layer_of(figment, &key, &value), LIST));
-            }
-        }
+        other => tables::refuse(figment, TOPIC, other, LIST, checked),
     }
     checked.values.insert(TOPIC.to_owned(), Value::from(topics));
 }
@@ -70,7 +64,7 @@ fn topic(figment: &Figment, key: &str, item: &Value, dict: &Dict, checked: &mut 
         let key = format!("{key}.{name}");
         let layer = layer_of(figment, &key, value);
         let judged = match known.get(name) {
-            None => Err(unknown(&key, known.keys())),
+            None => Err(tables::unknown(&key, "a topic", known.keys().map(String::as_str))),
             Some(_) if matches!(value, Value::Empty(..)) => continue,
             Some(_) => judge(name, value),
         };
@@ -88,15 +82,6 @@ fn topic(figment: &Figment, key: &str, item: &Value, dict: &Dict, checked: &mut 
         checked.problems.push(Problem::key(&format!("{key}.{NAME}"), &layer, message));
     }
     accepted
-}
-
-fn unknown<'a>(key: &str, known: impl Iterator<Item = &'a String>) -> String {
-    let table = key.rsplit_once('.').map_or(key, |(table, _)| table);
-    let known: Vec<String> = known.map(|name| format!("{table}.{name}")).collect();
-    match keys::nearest(key, &known) {
-        Some(name) => format!("unknown key; did you mean {name}?"),
-        None => format!("unknown key; a topic has {}", known.join(", ")),
-    }
 }
 
 fn judge(name: &str, value: &Value) -> Result<(), String> {

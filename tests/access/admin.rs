@@ -3,6 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 
+use hermitmq::access::{NewToken, generate};
 use serde_json::Value;
 
 use super::Guarded;
@@ -259,22 +260,31 @@ fn a_page_of_another_site_changes_nothing() {
     assert_eq!(same.status, 204, "{same:?}");
 }
 
+/// A broker with these rules whose admin listener has a public address, and a token of `ops`.
+fn reached_by_others(rules: &str) -> (tempfile::TempDir, Broker, NewToken) {
+    let (dir, data) = scratch();
+    let token = generate().unwrap();
+    let config = dir.path().join("a.toml");
+    std::fs::write(&config, rules).unwrap();
+    let start = Start::on(&data).arg("--config").arg(&config);
+    let start = start.env("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0");
+    let broker = start.env("HERMITMQ_ACCESS__TOKENS", format!("ops:{}", token.hash)).run();
+    (dir, broker, token)
+}
+
+/// Where its admin listener is reached from here.
+fn here(broker: &Broker) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], broker.admin().port()))
+}
+
 /// Such a page comes from the same site, as far as its browser can tell.
 #[test]
 fn a_page_that_gives_the_listener_a_name_has_no_network() {
-    let (dir, data) = scratch();
-    let token = hermitmq::access::generate().unwrap();
-    let config = dir.path().join("a.toml");
-    let text = "[[access.network]]\ncidr = '127.0.0.0/8'\nprincipal = 'ops'\n\
-        [[access.rule]]\nprincipals = ['ops']\noperations = ['admin']\n";
-    std::fs::write(&config, text).unwrap();
-    let broker = Start::on(&data)
-        .arg("--config")
-        .arg(&config)
-        .env("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0")
-        .env("HERMITMQ_ACCESS__TOKENS", format!("ops:{}", token.hash))
-        .run();
-    let admin = SocketAddr::from(([127, 0, 0, 1], broker.admin().port()));
+    let (_dir, broker, token) = reached_by_others(
+        "[[access.network]]\ncidr = '127.0.0.0/8'\nprincipal = 'ops'\n\
+         [[access.rule]]\nprincipals = ['ops']\noperations = ['admin']\n",
+    );
+    let admin = here(&broker);
     let get = |more: &[(&str, &str)]| get(admin, "/api/v1/cluster", more).status;
     let bearer = format!("Bearer {}", token.token);
     assert_eq!(get(&[("host", "127.0.0.1")]), 200);
@@ -286,19 +296,11 @@ fn a_page_that_gives_the_listener_a_name_has_no_network() {
 /// Whoever may nothing without a token learns that one would help, under whichever name; nobody else is let in by it.
 #[test]
 fn who_is_not_known_is_asked_for_a_token_under_any_name() {
-    let (dir, data) = scratch();
-    let token = hermitmq::access::generate().unwrap();
-    let config = dir.path().join("a.toml");
-    let text = "[[access.rule]]\nprincipals = ['ops']\noperations = ['admin']\n\
-        [[access.rule]]\nprincipals = ['anonymous']\noperations = ['admin']\ntopics = ['inbox']\n";
-    std::fs::write(&config, text).unwrap();
-    let broker = Start::on(&data)
-        .arg("--config")
-        .arg(&config)
-        .env("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0")
-        .env("HERMITMQ_ACCESS__TOKENS", format!("ops:{}", token.hash))
-        .run();
-    let admin = SocketAddr::from(([127, 0, 0, 1], broker.admin().port()));
+    let (_dir, broker, _token) = reached_by_others(
+        "[[access.rule]]\nprincipals = ['ops']\noperations = ['admin']\n\
+         [[access.rule]]\nprincipals = ['anonymous']\noperations = ['admin']\ntopics = ['inbox']\n",
+    );
+    let admin = here(&broker);
     let strange = ("host", "broker.example.org");
     for path in ["/api/v1/cluster", "/api/v1/events", "/api/v1/topics/orders", "/metrics"] {
         let answer = get(admin, path, &[strange]);

@@ -237,7 +237,7 @@ fn a_consumer_that_is_being_sent_to_is_ended_for_its_reason() {
 
 fn take_slowly(addr: SocketAddr, handshake: &[u8]) {
     let (client, _) = open(addr, handshake);
-    socket2::SockRef::from(client.stream()).set_recv_buffer_size(16 * 1024).unwrap();
+    client.narrow();
     let mut part = [0; 8192];
     // A reset is an end, too.
     while client.stream().read(&mut part).is_ok_and(|read| read > 0) {

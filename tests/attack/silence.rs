@@ -93,11 +93,10 @@ fn silent_producers_and_committers_are_closed_where_that_is_wanted() {
     assert!(matches!(v1_1::next(&mut newer), v1_1::Got::Frame(_)));
 }
 
-/// A client with a small receive buffer, so that little is enough to fill what is between it and the broker.
+/// A client with a small receive buffer from the beginning.
 fn narrow(addr: SocketAddr, hello: &[u8]) -> RawClient {
-    let client = RawClient::connect(addr);
-    socket2::SockRef::from(client.stream()).set_recv_buffer_size(16 * 1024).unwrap();
-    let mut client = client;
+    let mut client = RawClient::connect(addr);
+    client.narrow();
     client.send(hello);
     client
 }

@@ -107,6 +107,11 @@ impl RawClient {
         Ok(Self { stream })
     }
 
+    /// Makes the receive buffer small, so that little is enough to fill what is between it and the broker.
+    pub fn narrow(&self) {
+        socket2::SockRef::from(&self.stream).set_recv_buffer_size(16 * 1024).unwrap();
+    }
+
     /// Connects from this address of the machine.
     pub fn connect_from(from: IpAddr, addr: SocketAddr) -> Self {
         use socket2::{Domain, Socket, Type};

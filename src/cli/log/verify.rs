@@ -7,8 +7,7 @@ use super::failed;
 use super::places::{count, file, finding, word};
 use crate::cli::failure::Failure;
 use crate::cli::progress::Progress;
-use crate::cli::show;
-use crate::cli::show::{Form, show};
+use crate::cli::show::{self, Form, show};
 use crate::cli::table::Table;
 use crate::server::data_dir::{DataDir, SegmentReport, Severity, Verified};
 

@@ -1,11 +1,12 @@
 //! Holding a connection to the quota of its principal: it is left alone until its bucket has filled again.
 
+use std::sync::Arc;
+
 use super::Reactor;
 use super::context::Context;
 use super::inbox::Key;
 use super::session::Session;
 use crate::access::ANONYMOUS;
-use std::sync::Arc;
 
 impl Session {
     /// Takes the quota of its principal, if that has one, or else of the address that it comes from.

@@ -5,6 +5,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mio::net::TcpStream;
+
 use super::context::Context;
 use super::delegate::{self, Away};
 use super::session::{Ending, Role, Session, Verdict};
@@ -114,7 +116,7 @@ impl Session {
 
     fn send(&mut self, cx: &mut Context) -> Sent {
         let beside_producers = is_beside_producers(cx);
-        let may_delegate = self.may_delegate();
+        let may_delegate = self.delegable().is_some();
         let mut left =
             if beside_producers { BYTES_PER_TURN_BESIDE_PRODUCERS } else { BYTES_PER_TURN };
         while left > 0 {
@@ -194,8 +196,7 @@ impl Session {
         }
         let bulk = beside_producers && slice.len() >= delegate::BULK_MIN;
         if (cold || bulk)
-            && self.may_delegate()
-            && let Some(socket) = self.stream.plain()
+            && let Some(socket) = self.delegable()
             && let Ok(socket) = delegate::duplicate(socket)
         {
             return Err(self.delegate(slice, socket, cold, cx));
@@ -209,9 +210,10 @@ impl Session {
         Ok(slice)
     }
 
-    /// Whether another thread may send for the reactor. Not what is encrypted; and who has a quota is sent little at once.
-    fn may_delegate(&self) -> bool {
-        self.quota.is_none() && self.stream.plain().is_some()
+    /// The socket, if another thread may send on it for the reactor. Not what is encrypted; and who has a quota is sent little at
+    /// once.
+    fn delegable(&self) -> Option<&TcpStream> {
+        self.stream.plain().filter(|_| self.quota.is_none())
     }
 
     /// Sends as much of the slice as the socket takes at once; returns how much that was.
