@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
+use socket2::{Domain, Socket, Type};
 
 use super::support::http::{get, send, try_request};
 use super::support::{HANG, RawClient, commit, frame, scratch, wait_for};
@@ -101,9 +102,27 @@ fn streams_are_few_and_their_places_are_given_back() {
 fn a_listener_who_does_not_read_holds_up_nobody() {
     let (_dir, data) = scratch();
     let broker = broker(&data);
-    let admin = broker.admin();
-    let _deaf = Events::watch(admin);
+    let (addr, admin) = (broker.addr(), broker.admin());
+    // Names as long as they may be: events that soon fill what is between the two.
+    for letter in 'a'..='j' {
+        let topic = letter.to_string().repeat(249);
+        RawClient::produce(addr, &topic, 0).append(&frame(1, b"", b"x"));
+        commit(addr, &topic, &topic, 0, 0);
+    }
+    let deaf = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    deaf.set_recv_buffer_size(4096).unwrap();
+    deaf.connect(&admin.into()).unwrap();
+    let deaf = TcpStream::from(deaf);
+    write!(&deaf, "GET /api/v1/events HTTP/1.1\r\nhost: {admin}\r\n\r\n").unwrap();
     let mut events = Events::watch(admin);
+    let (mut held, mut unchanged) = (0, 0);
+    let full = events.find(|_| {
+        let now = deaf.peek(&mut [0; 65_536]).unwrap();
+        unchanged = if now == held { unchanged + 1 } else { 0 };
+        held = now;
+        unchanged == 2
+    });
+    assert!(full.is_some() && held > 0);
     assert!((0..3).all(|_| events.next().is_some()));
     assert_eq!(get(admin, "/readyz").status, 200);
 }

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::pty::Pty;
 use super::signal;
-use super::support::{hermitmq, listing, scratch};
+use super::support::{end_of, hermitmq, listing, scratch};
 
 /// The demo in a directory of the test's own, and that directory.
 fn demo(dir: &Path, args: &[&str]) -> Command {
@@ -32,7 +32,7 @@ fn without_a_terminal_a_line_a_second() {
     assert!(lags.any(|lag| lag > first));
     assert_eq!(listing(dir.path()).len(), 1, "one directory for all of it");
     signal(&child, Signal::INT);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(end_of(&mut child).code(), Some(0));
     assert_eq!(listing(dir.path()), [""; 0], "nothing is left");
 }
 
@@ -56,7 +56,7 @@ fn signalled(signals: &[Signal]) {
         signal(&child, *each);
     }
     signal(&child, Signal::CONT);
-    child.wait().unwrap();
+    end_of(&mut child);
     assert_eq!(listing(dir.path()), [""; 0], "nothing is left after {signals:?}");
 }
 

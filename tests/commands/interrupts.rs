@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use super::support::{Broker, hermitmq, scratch};
+use super::support::{Broker, end_of, hermitmq, scratch};
 use super::{ok, signal};
 
 #[test]
@@ -24,7 +24,7 @@ fn at_the_tail() {
         stdout.read_line(&mut line).unwrap();
         assert!(line == "a\nb\n" || line == "c\nd\n", "{line}");
         signal(&child, ending);
-        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert_eq!(end_of(&mut child).code(), Some(0));
         // Nothing of before comes again, and what is new comes.
         ok(&["produce", "t", "--broker", &addr], "c\nd\n");
     }
@@ -54,7 +54,7 @@ fn in_the_middle() {
         printed.extend_from_slice(&some[..read]);
         signal(&child, Signal::INT);
         stdout.read_to_end(&mut printed).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(0));
+        assert_eq!(end_of(&mut child).code(), Some(0));
         assert!(printed.ends_with(b"\n"), "whole records");
         if printed.len() == input.len() {
             break;

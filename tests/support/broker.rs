@@ -374,6 +374,27 @@ impl Drop for Broker {
     }
 }
 
+/// Waits for the end of a command; kills it if it does not end (and fails then).
+pub fn end_of(child: &mut Child) -> ExitStatus {
+    end_in_time(child).unwrap_or_else(|| panic!("process {} did not end", child.id()))
+}
+
+/// `None` if the command did not end and was killed.
+fn end_in_time(child: &mut Child) -> Option<ExitStatus> {
+    let start = Instant::now();
+    loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        if start.elapsed() > 4 * HANG {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            return None;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+}
+
 /// Runs a command with `input` on its standard input until it ends; kills it if it does not end (and fails then).
 pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
     let shown = format!("{command:?}");
@@ -391,18 +412,9 @@ pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
     };
     let stdout = read(Box::new(child.stdout.take().unwrap()));
     let stderr = read(Box::new(child.stderr.take().unwrap()));
-    let start = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            break status;
-        }
-        if start.elapsed() > 4 * HANG {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            let said = String::from_utf8_lossy(&stderr.join().unwrap()).into_owned();
-            panic!("{shown} did not end; it said: {said}");
-        }
-        std::thread::sleep(std::time::Duration::from_millis(2));
+    let Some(status) = end_in_time(&mut child) else {
+        let said = String::from_utf8_lossy(&stderr.join().unwrap()).into_owned();
+        panic!("{shown} did not end; it said: {said}");
     };
     let _ = writer.join();
     Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }

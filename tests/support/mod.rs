@@ -26,7 +26,7 @@ mod volume;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use broker::{AGAIN, Broker, Ended, KEPT, LogLine, Start, exe, hermitmq, run_to_end};
+pub use broker::{AGAIN, Broker, Ended, KEPT, LogLine, Start, end_of, exe, hermitmq, run_to_end};
 pub use cgroup::ControlGroup;
 pub use inject::{INJECT_TOOLS, Tracer, inject, inject_on};
 pub use journal::{Journal, Loss, Place, Stamp, durable_ends};
