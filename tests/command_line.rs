@@ -6,9 +6,9 @@ mod support;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
-use std::process::{Output, Stdio};
+use std::process::{Command, Output, Stdio};
 
-use support::{Broker, Random, Start, drain, hermitmq, run_to_end, scratch, sha256, wait_for};
+use support::{Broker, Random, Start, drain, exe, hermitmq, run_to_end, scratch, sha256, wait_for};
 
 const LINES: usize = 100_000;
 
@@ -216,6 +216,31 @@ fn a_consumer_follows_the_tail() {
     assert_eq!(lines.next().unwrap().unwrap(), "new");
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+#[test]
+fn a_record_that_was_not_written_whole_comes_again() {
+    let (dir, data) = scratch();
+    let broker = Broker::start(&data);
+    let addr = broker.addr().to_string();
+    let input = dir.path().join("input");
+    std::fs::write(&input, vec![b'x'; 1_000_000]).unwrap();
+    ok(&["produce", "t", "--broker", &addr], "first\n");
+    ok(&["produce", "t", "--broker", &addr, "--file", input.to_str().unwrap()], "");
+    let consume = ["consume", "t", "--broker", &addr, "--group", "g"];
+    // Files may have 50 kB: the second record ends in its middle.
+    let line = "trap '' XFSZ; ulimit -f 100; exec \"$@\" >\"$0\"";
+    let output = dir.path().join("output");
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).arg(&output).arg(exe()).args(consume);
+    let full = run_to_end(command, Vec::new());
+    assert_eq!(full.status.code(), Some(1), "{full:?}");
+    let said = String::from_utf8_lossy(&full.stderr);
+    assert!(said.contains("cannot write to standard output: File too large"), "{said}");
+    let begun = std::fs::read(&output).unwrap();
+    assert!(begun.starts_with(b"first\nxxx"), "{} bytes", begun.len());
+    let rest = ok(&[&consume[..], &["--until-end"]].concat(), "");
+    assert!(rest.ends_with(b"xxx\n") && rest.len() > 1_000_000, "{} bytes", rest.len());
 }
 
 #[test]

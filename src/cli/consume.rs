@@ -233,7 +233,7 @@ impl<W: Write> Printing<W> {
 
     /// Shows what was printed, then waits for a record, a signal or the time to commit.
     async fn wait(&mut self) -> Result<Option<(PartitionId, Message)>, Waited> {
-        self.output.flush().map_err(|error| Waited::Failed(Failure::output(&error)))?;
+        self.flush().map_err(Waited::Failed)?;
         let due = self.committed_at + COMMIT_INTERVAL;
         let uncommitted = self.commits && self.printed;
         tokio::select! {
@@ -261,10 +261,22 @@ impl<W: Write> Printing<W> {
 
     fn print(&mut self, partition: PartitionId, message: &Message) -> Result<(), Failure> {
         let shown = Shown { topic: &self.topic, partition, message };
-        self.output.record(&shown).map_err(|error| Failure::output(&error))?;
+        let written = self.output.record(&shown);
+        written.map_err(|error| self.cannot_write(&error))?;
         self.printed = true;
         self.left = self.left.map(|left| left.saturating_sub(u64::from(message.record_count)));
         Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        let flushed = self.output.flush();
+        flushed.map_err(|error| self.cannot_write(&error))
+    }
+
+    /// How much of what was written came to its reader is unknown now: nothing more is committed.
+    fn cannot_write(&mut self, error: &io::Error) -> Failure {
+        self.commits = false;
+        Failure::output(error)
     }
 
     fn commit_is_due(&self) -> bool {
@@ -287,7 +299,7 @@ impl<W: Write> Printing<W> {
 
     /// Commits what was written, after it has left this process: a record is repeated rather than lost.
     async fn commit(&mut self) -> Result<(), Failure> {
-        self.output.flush().map_err(|error| Failure::output(&error))?;
+        self.flush()?;
         self.committed_at = Instant::now();
         if self.commits && self.printed {
             let committed = self.consumer.commit().await;
@@ -297,17 +309,11 @@ impl<W: Write> Printing<W> {
         Ok(())
     }
 
-    /// Commits what was printed whatever ended the run, except a closed output: how much of it was read is unknown.
+    /// Commits what was printed whatever ended the run.
     async fn finish(mut self, ended: Result<(), Failure>) -> Result<(), Failure> {
-        match ended {
-            Err(Failure::OutputClosed) => Err(Failure::OutputClosed),
-            Ok(()) => self.commit().await,
-            Err(failure) => {
-                // The first failure is the one to tell.
-                let _ = self.commit().await;
-                Err(failure)
-            }
-        }
+        let committed = self.commit().await;
+        // The first failure is the one to tell.
+        ended.and(committed)
     }
 }
 
