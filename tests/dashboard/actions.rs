@@ -154,8 +154,21 @@ fn a_group_is_reset_behind_a_preview_and_deleted() {
     browser.press("Preview");
     browser.wait_for_text("5 records again");
     assert_eq!(committed(), 5, "a preview changes nothing");
-    // Another choice wants another preview.
+    // Another choice wants another preview, also one made while the first is on its way; it is not sent twice.
+    browser.script(
+        "const fetch = window.fetch, held = new Promise((go) => { window.letGo = go; });
+        window.fetch = (...all) => held.then(() => fetch(...all));",
+    );
+    browser.choose("dialog [name=partitions]", "0");
+    browser.press("Preview");
     browser.choose("dialog [name=to]", "latest");
+    assert_eq!(
+        browser.script("return document.querySelector('dialog [type=submit]').disabled"),
+        true
+    );
+    browser.script("window.letGo()");
+    browser.wait_until("return !document.querySelector('dialog [aria-busy]')");
+    assert_eq!(browser.text("dialog [type=submit]"), "Preview");
     browser.press("Preview");
     browser.wait_for_text("3 records skipped");
     browser.press("Reset the group");

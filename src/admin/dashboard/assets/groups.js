@@ -135,10 +135,10 @@ async function reset(ctx, about, then) {
   const moment = field({ label: 'Time', name: 'timestamp', type: 'datetime-local', step: '1', hint: 'The first record of this time or later, as the clock is here' });
   const preview = h('div', { class: 'preview-table', 'aria-live': 'polite' });
   let previewed = null;
-  const body = (dry) => {
+  const wanted = () => {
     const place = { offset: { offset: numberOf(offset.value) }, timestamp_ns: { timestamp_ns: nsOf(moment.value) } }[to.value] ?? to.value;
     const some = partition.value === '' ? {} : { partitions: [Number(partition.value)] };
-    return { topic: topic.value, ...some, to: place, dry_run: dry };
+    return { topic: topic.value, ...some, to: place };
   };
   const places = () => {
     offset.el.hidden = to.value !== 'offset';
@@ -162,8 +162,11 @@ async function reset(ctx, about, then) {
         say(`${about.name} was put elsewhere in ${count(done.steps.length, 'partition')}`);
         return void then();
       }
-      const { steps } = await request('POST', `${path('groups', about.name)}/reset`, body(true));
-      previewed = body(false);
+      const asked = wanted();
+      const { steps } = await request('POST', `${path('groups', about.name)}/reset`, { ...asked, dry_run: true });
+      // A choice that was made meanwhile wants another preview.
+      if (JSON.stringify(wanted()) !== JSON.stringify(asked)) return STAY;
+      previewed = asked;
       const rows = table({
         label: 'What the reset does',
         key: (row) => row.partition,

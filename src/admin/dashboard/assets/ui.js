@@ -233,7 +233,8 @@ export function formDialog(ctx, { title, intro, fields = [], extra, action, dang
   const wrong = h('p', { class: 'form-error', role: 'alert' });
   const done = h('button', { type: 'submit', class: danger ? 'danger' : 'primary' }, action);
   const cancel = button('Cancel', () => el.close());
-  const check = () => { done.disabled = ready ? !ready() : false; };
+  let busy = false;
+  const check = () => { done.disabled = busy || (ready ? !ready() : false); };
   const form = h('form', { novalidate: true, on: {
     input: check,
     change: check,
@@ -245,7 +246,8 @@ export function formDialog(ctx, { title, intro, fields = [], extra, action, dang
       if (done.disabled) return;
       fields.forEach((one) => { one.error = ''; });
       setText(wrong, '');
-      done.disabled = true;
+      busy = true;
+      check();
       form.setAttribute('aria-busy', 'true');
       try {
         if (await submit() !== STAY) el.close();
@@ -265,6 +267,7 @@ export function formDialog(ctx, { title, intro, fields = [], extra, action, dang
         }
       } finally {
         form.removeAttribute('aria-busy');
+        busy = false;
         check();
       }
     },
