@@ -88,7 +88,8 @@ fn say(health: &Health) -> Result<(), Failure> {
     show::print(line.as_bytes())
 }
 
-fn reasons(health: &Health) -> String {
+/// What is not well, for people.
+pub(super) fn reasons(health: &Health) -> String {
     let reasons: Vec<_> = health
         .failed()
         .map(|check| format!("{}: {}", check.name, check.reason.as_deref().unwrap_or("not ok")))

@@ -162,3 +162,17 @@ fn one_frame_is_not_waited_for_after_an_interrupt() {
     let status = wait_for("top to end", || child.try_wait().unwrap());
     assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
 }
+
+#[test]
+fn who_is_not_ready_is_shown_with_the_reason() {
+    let (_dir, data) = scratch();
+    let broker = Start::on(&data).with_admin().env("HERMITMQ_STORAGE__MIN_FREE_MB", u32::MAX).run();
+    let admin = broker.admin().to_string();
+    let once = ["top", "--once", "--interval", "0.1", "--admin", &admin];
+    let text = String::from_utf8(ok(&once, "")).unwrap();
+    assert!(text.contains("  NOT READY: disk_space: "), "{text}");
+    let json = ok(&[&once[..], &["--output", "json"]].concat(), "");
+    let json: Value = serde_json::from_slice(&json).unwrap();
+    assert_eq!(json["ready"], false);
+    assert!(json["reason"].as_str().unwrap().starts_with("disk_space: "), "{json}");
+}

@@ -57,11 +57,11 @@ pub(super) fn draw(view: &View, colours: Colours, frame: &mut Buffer) {
 
 fn draw_title(view: &View, colours: Colours, area: Rect, frame: &mut Buffer) {
     frame.set_style(area, Style::new().add_modifier(Modifier::REVERSED));
-    let state = match (&view.lost, view.ready) {
-        _ if view.is_new() && view.lost.is_none() => "asking",
-        (Some(_), _) => "NO ANSWER",
-        (None, true) => "ready",
-        (None, false) => "NOT READY",
+    let state = match (&view.lost, &view.reason) {
+        _ if view.is_new() && view.lost.is_none() => "asking".to_owned(),
+        (Some(_), _) => "NO ANSWER".to_owned(),
+        (None, None) => "ready".to_owned(),
+        (None, Some(reason)) => format!("NOT READY: {reason}"),
     };
     let mut words = vec![Span::raw(format!(" hermitmq {}", view.version))];
     let style =

@@ -3,14 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use crate::client::admin::GroupSummary;
+use crate::cli::health::reasons;
+use crate::client::admin::{GroupSummary, Health};
 
 /// Counters and gauges, by what they are of.
 #[derive(Debug, Clone)]
 pub(in crate::cli) struct Sample {
     pub(super) at: Instant,
     pub(super) version: String,
-    pub(super) ready: bool,
+    /// Why the broker is not ready, if it is not.
+    pub(super) not_ready: Option<String>,
     pub(super) uptime: Duration,
     pub(super) connections: f64,
     pub(super) disk_free: f64,
@@ -48,9 +50,10 @@ pub(super) struct Group {
 }
 
 impl Sample {
-    /// Out of the text of `/metrics`, and the list of groups.
-    pub(super) fn of(metrics: &str, groups: &[GroupSummary], at: Instant) -> Self {
+    /// Out of the text of `/metrics`, the list of groups and the answer of `/readyz`.
+    pub(super) fn of(metrics: &str, groups: &[GroupSummary], health: &Health, at: Instant) -> Self {
         let mut sample = Self::empty(at);
+        sample.not_ready = (!health.ok).then(|| reasons(health));
         for group in groups {
             let GroupSummary { name, consumers, lag, .. } = group;
             let of = Group { consumers: *consumers, lag: *lag, committed: 0.0 };
@@ -66,7 +69,7 @@ impl Sample {
         Self {
             at,
             version: String::new(),
-            ready: false,
+            not_ready: None,
             uptime: Duration::ZERO,
             connections: 0.0,
             disk_free: 0.0,
@@ -84,7 +87,6 @@ impl Sample {
             "build_info" => {
                 series.label("version").unwrap_or_default().clone_into(&mut self.version);
             }
-            "ready" => self.ready = value > 0.0,
             "uptime_seconds" => {
                 self.uptime = Duration::try_from_secs_f64(value).unwrap_or_default();
             }
@@ -157,9 +159,8 @@ pub(super) mod tests {
     use super::*;
 
     pub(in crate::cli::top) const METRICS: &str = "\
-# HELP hermitmq_ready 1 while it is.
+# HELP hermitmq_build_info Always 1.
 hermitmq_build_info{version=\"1.2.3\"} 1
-hermitmq_ready 1
 hermitmq_uptime_seconds 303.5
 hermitmq_connections 4
 hermitmq_disk_free_bytes 12000000000
@@ -187,13 +188,14 @@ process_open_fds 7
             lag,
             last_commit_ns: None,
         };
-        Sample::of(metrics, &[billing], at)
+        let health = Health { ok: true, checks: Vec::new() };
+        Sample::of(metrics, &[billing], &health, at)
     }
 
     #[test]
     fn series_become_topics_and_groups() {
         let sample = sample(METRICS, 600, Instant::now());
-        assert_eq!((sample.version.as_str(), sample.ready), ("1.2.3", true));
+        assert_eq!((sample.version.as_str(), sample.not_ready), ("1.2.3", None));
         assert_eq!(sample.uptime.as_secs(), 303);
         let orders = sample.topics["orders"];
         assert_eq!((orders.partitions, orders.traffic.records_in), (2, 1000.0));

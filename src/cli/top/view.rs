@@ -19,6 +19,8 @@ pub(in crate::cli) struct View {
     pub(super) hint: Option<String>,
     pub(super) version: String,
     pub(super) ready: bool,
+    /// Why it is not ready, if it is not.
+    pub(super) reason: Option<String>,
     pub(super) uptime_seconds: u64,
     pub(super) connections: f64,
     pub(super) disk_free_bytes: f64,
@@ -79,6 +81,7 @@ impl View {
             hint,
             version: String::new(),
             ready: false,
+            reason: None,
             uptime_seconds: 0,
             connections: 0.0,
             disk_free_bytes: 0.0,
@@ -114,7 +117,8 @@ impl View {
         self.topics = topics(&sample, last, seconds);
         self.groups = groups(&sample, last, seconds);
         self.version.clone_from(&sample.version);
-        self.ready = sample.ready;
+        self.ready = sample.not_ready.is_none();
+        self.reason.clone_from(&sample.not_ready);
         self.uptime_seconds = sample.uptime.as_secs();
         self.connections = sample.connections;
         self.disk_free_bytes = sample.disk_free;

@@ -59,5 +59,6 @@ async fn ask(client: &AdminClient) -> Result<Sample, AdminError> {
         Err(AdminError::Problem(problem)) if problem.kind() == "starting" => Vec::new(),
         groups => groups?,
     };
-    Ok(Sample::of(&metrics, &groups, std::time::Instant::now()))
+    let health = client.ready().await?;
+    Ok(Sample::of(&metrics, &groups, &health, std::time::Instant::now()))
 }
