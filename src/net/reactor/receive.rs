@@ -58,7 +58,8 @@ impl Session {
         let stopping = cx.stopping;
         let goes_on = |session: &Self| {
             let paused = session.paused.is_some() && !stopping;
-            let waits = paused || session.awaits_memory || session.held || session.is_opening();
+            let unserved = session.awaits_memory && !session.pending_new;
+            let waits = paused || unserved || session.held || session.is_opening();
             let waits = waits || session.is_sending();
             !waits && session.closing.is_none() && (session.pending_new || session.readable)
         };
@@ -283,6 +284,8 @@ impl Session {
             return;
         }
         if needed <= cx.pending_max as u64 {
+            // There may be fewer connections than when it began to wait.
+            self.forgo_memory(cx);
             return;
         }
         let Some(lease) = cx.budget.take_or_wait(needed, &cx.memory_wake, self.waiter()) else {
@@ -291,6 +294,7 @@ impl Session {
             self.wanted = needed;
             return;
         };
+        self.awaits_memory = false;
         // The frame limits keep `needed` within `usize`.
         let total = usize::try_from(needed).unwrap_or(usize::MAX);
         let mut buf = std::mem::take(&mut self.pending);
@@ -309,11 +313,23 @@ impl Session {
         there.saturating_add(self.pending.len() as u64) >= self.wanted
     }
 
-    /// Memory may be there now.
+    /// Memory may be there now. It stays in the queue until it has taken it: see [`Session::yield_memory`].
     pub(super) fn memory(&mut self) {
-        if self.awaits_memory {
-            self.awaits_memory = false;
-            self.pending_new = true;
+        self.pending_new |= self.awaits_memory;
+    }
+
+    /// After a turn: leaves the queue for memory if it ends, or was woken and waits for something else. Nobody passes the
+    /// first. It asks again when it goes on.
+    pub(super) fn yield_memory(&mut self, verdict: Verdict, cx: &Context) {
+        if self.closing.is_some() || (self.pending_new && verdict == Verdict::Keep) {
+            self.forgo_memory(cx);
+        }
+    }
+
+    /// Leaves the queue for memory, if it is there.
+    pub(super) fn forgo_memory(&mut self, cx: &Context) {
+        if std::mem::take(&mut self.awaits_memory) {
+            cx.budget.forget(&cx.memory_wake, self.waiter());
         }
     }
 

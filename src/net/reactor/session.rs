@@ -99,7 +99,7 @@ pub(super) struct Session {
     pub(super) progress: u64,
     /// Among the reactor's `stalls`.
     pub(super) watched: bool,
-    /// Not read until another connection gives memory back.
+    /// In the budget's queue: not read until another connection gives memory back.
     pub(super) awaits_memory: bool,
     /// Bytes of the frame for which it waits for memory.
     pub(super) wanted: u64,
@@ -220,6 +220,12 @@ impl Session {
 
     /// Does all that can be done now, within a turn.
     pub(super) fn drive(&mut self, cx: &mut Context) -> Verdict {
+        let verdict = self.take_turn(cx);
+        self.yield_memory(verdict, cx);
+        verdict
+    }
+
+    fn take_turn(&mut self, cx: &mut Context) -> Verdict {
         if let Err(verdict) = self.release(&cx.wake, &mut cx.spares) {
             return verdict;
         }
@@ -579,9 +585,7 @@ impl Session {
         {
             partition.forget_flush(&cx.wake, waiter);
         }
-        if self.awaits_memory {
-            cx.budget.forget(&cx.memory_wake, waiter);
-        }
+        self.forgo_memory(cx);
     }
 }
 
