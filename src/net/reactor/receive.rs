@@ -43,7 +43,10 @@ pub(super) struct Large {
 enum Got {
     /// So many, and whether there may be more.
     Bytes(usize, bool),
+    /// Nothing now.
     Nothing,
+    /// Nothing yet: there may be more.
+    Later,
     End,
     Failed,
 }
@@ -167,6 +170,7 @@ impl Session {
                 self.readable = false;
                 None
             }
+            Got::Later => None,
             Got::End => self.end(have),
             Got::Failed => Some(self.broken(cx)),
         }
@@ -198,6 +202,7 @@ impl Session {
                 self.readable = false;
                 None
             }
+            Got::Later => None,
             Got::End => self.end(have),
             Got::Failed => Some(self.broken(cx)),
         }
@@ -384,7 +389,8 @@ impl Session {
 
 fn read_some(stream: &mut Transport, buf: &mut [u8]) -> Got {
     match stream.read(buf) {
-        Ok(Read { len: 0, .. }) => Got::End,
+        Ok(Read { len: 0, more: true }) => Got::Later,
+        Ok(Read { len: 0, more: false }) => Got::End,
         Ok(Read { len, more }) => Got::Bytes(len, more),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Got::Nothing,
         Err(_) => Got::Failed,

@@ -287,7 +287,8 @@ impl Session {
             let have = self.pending.len();
             cx.scratch[..have].copy_from_slice(&self.pending);
             match self.stream.read(&mut cx.scratch[have..]) {
-                Ok(Read { len: 0, .. }) => {
+                Ok(Read { len: 0, more: true }) => {}
+                Ok(Read { len: 0, more: false }) => {
                     self.ended = true;
                     self.readable = false;
                 }
