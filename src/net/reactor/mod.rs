@@ -175,6 +175,10 @@ impl Reactor {
                 session.writable = true;
                 session.blocked_since = None;
             }
+            if event.is_error() && session.is_opening() && session.closing.is_none() {
+                // It is not read meanwhile: nothing else shows that it is gone.
+                return self.close(key, None);
+            }
             // One that waits for its turn gets no extra one.
             if !session.queued {
                 self.drive(key);

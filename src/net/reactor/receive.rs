@@ -1,7 +1,6 @@
 //! Reading from a socket: handshakes, and producers' frames in runs.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionread;
@@ -11,7 +10,7 @@ use super::gather::{Counts, Outcome};
 use super::session::{Ending, Role, Session, Verdict};
 use super::transport::{Read, Transport};
 use super::waiting::WAITING_MAX;
-use super::worker::{Job, Work};
+use super::worker::Work;
 use crate::metrics::CloseReason;
 use crate::net::admit::admit_now;
 use crate::net::budget::Lease;
@@ -114,7 +113,7 @@ impl Session {
         }
     }
 
-    fn is_opening(&self) -> bool {
+    pub(super) fn is_opening(&self) -> bool {
         matches!(self.role, Role::Unknown) && !self.connection.in_handshake()
     }
 
@@ -378,7 +377,7 @@ impl Session {
             None => Some(visitor),
         };
         let work = Work::Open { asked, visitor, span: self.span.clone() };
-        let job = Job { work, key: self.key, inbox: Arc::clone(&cx.inbox) };
+        let job = self.job(work, cx);
         if cx.jobs.send(job).is_err() {
             self.refuse(status::of_lost_worker());
             return Some(Verdict::Again);

@@ -2,7 +2,6 @@
 //! for is sent there.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use mio::net::TcpStream;
@@ -11,7 +10,7 @@ use super::context::Context;
 use super::delegate::{self, Away};
 use super::session::{Ending, Role, Session, Verdict};
 use super::transport::Read;
-use super::worker::{Job, Work};
+use super::worker::Work;
 use crate::broker::{Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
@@ -261,8 +260,7 @@ impl Session {
     fn warm_up(&mut self, slice: FileSlice, cx: &Context) -> Sent {
         cx.metrics.cold_reads.inc();
         self.away = Some(Away::Warming);
-        let job = Job { work: Work::Warm(slice), key: self.key, inbox: Arc::clone(&cx.inbox) };
-        match cx.reads.send(job) {
+        match cx.reads.send(self.job(Work::Warm(slice), cx)) {
             Ok(()) => Sent::Blocked,
             Err(_) => Sent::Close(Some(CloseReason::Storage)),
         }

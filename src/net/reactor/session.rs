@@ -14,6 +14,7 @@ use super::inbox::Key;
 use super::receive::Large;
 use super::transport::Transport;
 use super::waiting::{Spares, WaitingAcks};
+use super::worker::{Job, Work};
 use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
 use crate::metrics::{CloseReason, ConnectionRole, TlsFailure};
 use crate::net::admission::{Seat, TooManyConnections};
@@ -157,6 +158,8 @@ pub(super) struct Session {
     pub(super) lingers: bool,
     /// What the log says about the end beside its reason.
     pub(super) detail: String,
+    /// As long as it is there: see [`Job`].
+    there: Arc<()>,
 }
 
 impl Session {
@@ -206,6 +209,7 @@ impl Session {
             sent_at: Instant::now(),
             lingers: false,
             detail: String::new(),
+            there: Arc::default(),
         }
     }
 
@@ -216,6 +220,12 @@ impl Session {
 
     pub(super) fn waiter(&self) -> WaiterId {
         WaiterId(self.key.0)
+    }
+
+    /// Something that a worker is to do for it, unless it is gone by then.
+    pub(super) fn job(&self, work: Work, cx: &Context) -> Job {
+        let (inbox, asker) = (Arc::clone(&cx.inbox), Arc::downgrade(&self.there));
+        Job { work, key: self.key, inbox, asker }
     }
 
     /// Does all that can be done now, within a turn.
