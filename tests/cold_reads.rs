@@ -28,7 +28,10 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::process::Signal;
 use serde_json::json;
 use support::v1_1::{Got, follower, next, open, reader};
-use support::{Broker, Frame, Random, RawClient, Start, drain, frame, frames_of, http, wait_for};
+use support::{
+    Broker, Frame, INJECT_TOOLS, Random, RawClient, Start, Tracer, drain, frame, frames_of, http,
+    privileged, wait_for,
+};
 
 const TOPIC: &str = "log";
 const BESIDE: &str = "beside";
@@ -613,4 +616,24 @@ fn a_broker_that_is_told_to_end_does_not_send_on() {
     assert!(stored >= acked, "{stored} of {acked}");
     assert!(RawClient::consume(again.addr(), "check", TOPIC, 0).read(log.len()) == log);
     assert!(again.terminate().0.success());
+}
+
+/// What the disk says is in the log, and a peer that cannot be reached any more is not taken for the disk.
+#[test]
+fn why_the_log_could_not_be_sent_is_told() {
+    if !privileged(&INJECT_TOOLS) {
+        return;
+    }
+    let dir = disk();
+    let broker = Start::on(dir.path()).with_admin().run();
+    let addr = broker.addr();
+    RawClient::produce(addr, TOPIC, 0).append(&frame(1, b"", b"x"));
+    for (error, closed) in [("EHOSTUNREACH", 0), ("EIO", 1)] {
+        let _tracer = Tracer::attach(broker.pid(), &format!("sendfile:error={error}"));
+        RawClient::consume(addr, "g", TOPIC, 0).assert_closed_without_a_byte();
+        assert_eq!(http::closed(broker.admin(), "storage"), closed, "{error}");
+    }
+    let line = wait_for("a line", || broker.said("connection closed by the broker").pop());
+    assert_eq!(line.get("reason"), "storage");
+    assert!(line.get("detail").contains("os error 5"), "{line:?}");
 }

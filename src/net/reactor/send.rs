@@ -5,6 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use mio::net::TcpStream;
+use rustix::io::Errno;
 
 use super::context::Context;
 use super::delegate::{self, Away};
@@ -234,7 +235,7 @@ impl Session {
                 self.writable = false;
                 Ok(0)
             }
-            Err(error) => Err(Sent::Close(blame(&error))),
+            Err(error) => Err(Sent::Close(self.blame(&error))),
         }
     }
 
@@ -264,6 +265,15 @@ impl Session {
             Ok(()) => Sent::Blocked,
             Err(_) => Sent::Close(Some(CloseReason::Storage)),
         }
+    }
+
+    /// Why it could not be sent to: the peer left (no reason to give), or the file could not be read. The log says more.
+    pub(super) fn blame(&mut self, error: &io::Error) -> Option<CloseReason> {
+        if is_of_peer(error) {
+            return None;
+        }
+        self.detail = error.to_string();
+        Some(CloseReason::Storage)
     }
 
     /// Reads what the peer sends, to notice when it leaves: commits, of a consumer that may commit; else it means nothing.
@@ -311,11 +321,43 @@ fn is_beside_producers(cx: &Context) -> bool {
     since.is_some_and(|since| since < PRODUCERS_TIME)
 }
 
-/// Whether the peer left (no reason to give) or the file could not be read.
-pub(super) fn blame(error: &io::Error) -> Option<CloseReason> {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
+/// Whether it is what a socket says of a peer that has left, or cannot be reached any more.
+fn is_of_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
+        NetworkDown, NetworkUnreachable, NotConnected, TimedOut,
+    };
     match error.kind() {
-        BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | TimedOut => None,
-        _ => Some(CloseReason::Storage),
+        BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | HostUnreachable
+        | NetworkDown | NetworkUnreachable | NotConnected | TimedOut => true,
+        // It has no kind.
+        _ => Errno::from_io_error(error) == Some(Errno::HOSTDOWN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_cannot_be_reached_is_not_taken_for_the_disk() {
+        let peer = [
+            Errno::PIPE,
+            Errno::CONNRESET,
+            Errno::TIMEDOUT,
+            Errno::HOSTUNREACH,
+            Errno::NETUNREACH,
+            Errno::NETDOWN,
+            Errno::HOSTDOWN,
+            Errno::CONNREFUSED,
+        ];
+        let not_of_peer: Vec<_> =
+            peer.into_iter().filter(|errno| !is_of_peer(&(*errno).into())).collect();
+        assert_eq!(not_of_peer, []);
+        let disk = [Errno::IO, Errno::NOMEM, Errno::NOSPC, Errno::STALE];
+        let of_peer: Vec<_> =
+            disk.into_iter().filter(|errno| is_of_peer(&(*errno).into())).collect();
+        assert_eq!(of_peer, []);
+        assert!(!is_of_peer(&io::ErrorKind::UnexpectedEof.into()), "a file that was cut");
     }
 }
