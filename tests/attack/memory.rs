@@ -174,6 +174,36 @@ fn who_is_paused_while_it_waits_for_memory_holds_up_nobody() {
     assert_served(&broker, holder, None);
 }
 
+/// Who no longer needs it, because it may keep more now that there are fewer connections, is not waited for either.
+#[test]
+fn who_waits_for_memory_and_needs_none_holds_up_nobody() {
+    let count = room_for(300);
+    let (_dir, data) = scratch();
+    let broker = narrow(&data);
+    let addr = broker.addr();
+    let holder = holder(&broker);
+    let crowd = connect(addr, count, &handshake(PRODUCE, &["crowd"], 0));
+    wait_for("the crowd", || {
+        (metric(broker.admin(), "hermitmq_connections") > i64::try_from(count).unwrap())
+            .then_some(())
+    });
+    // Less than one of few connections may keep, and more than one of so many.
+    let part = frame(1, b"", &[7; 15_000]);
+    let mut first = RawClient::produce(addr, "first", 0);
+    first.send(&part[..HEADER_LEN]);
+    wait_until_one_waits(&broker);
+    drop(crowd);
+    wait_for("the crowd to be gone", || {
+        (metric(broker.admin(), "hermitmq_connections") == 2).then_some(())
+    });
+    // How much one may keep is settled when one comes.
+    let mut other = RawClient::produce(addr, "another", 0);
+    assert_eq!(other.append(&frame(1, b"", b"x")), 0);
+    assert_served(&broker, holder, None);
+    first.send(&part[HEADER_LEN..]);
+    assert_eq!(first.stored(), 0);
+}
+
 /// Thousands of frames and handshakes, each small enough to be kept, and each without its last byte.
 #[test]
 fn small_parts_of_many_clients() {
