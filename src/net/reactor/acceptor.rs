@@ -23,7 +23,7 @@ const WAKER: Token = Token(1);
 const BACK_OFF: Duration = Duration::from_millis(50);
 
 /// What has not happened for so long is over. Less would not do: at a limit each connection that ends makes room for another.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET: Duration = Duration::from_mins(1);
 
 /// The thread that accepts; it hands connections to the reactors in turn.
 #[derive(Debug)]
