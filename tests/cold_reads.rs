@@ -28,7 +28,10 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use rustix::process::Signal;
 use serde_json::json;
 use support::v1_1::{Got, follower, next, open, reader};
-use support::{Broker, Frame, Random, RawClient, Start, drain, frame, frames_of, http, wait_for};
+use support::{
+    Broker, Frame, INJECT_TOOLS, Random, RawClient, Start, Tracer, drain, frame, frames_of, http,
+    privileged, wait_for,
+};
 
 const TOPIC: &str = "log";
 const BESIDE: &str = "beside";
@@ -541,11 +544,14 @@ fn readers_that_leave_in_the_middle_leave_nothing_behind() {
         let delegated = || metric(&broker, "hermitmq_delegated_sends_total");
         let before = delegated();
         let begin = |number| RawClient::consume(addr, &format!("stalled-{number}"), TOPIC, 0);
-        let mut clients: Vec<_> = (0..6).map(begin).collect();
-        for client in &mut clients {
+        let mut clients = Vec::new();
+        wait_for("six to be sent to", || {
+            // Where producers were held up for a moment, it is by the reactor.
+            let mut client = begin(clients.len());
             assert!(client.read(1000) == log[..1000]);
-        }
-        wait_for("them to be sent to", || (delegated() >= before + 6.0).then_some(()));
+            clients.push(client);
+            (delegated() >= before + 6.0).then_some(())
+        });
         wait_for("second descriptors to be closed", || {
             (belongings(&broker).0 <= files + clients.len()).then_some(())
         });
@@ -613,4 +619,24 @@ fn a_broker_that_is_told_to_end_does_not_send_on() {
     assert!(stored >= acked, "{stored} of {acked}");
     assert!(RawClient::consume(again.addr(), "check", TOPIC, 0).read(log.len()) == log);
     assert!(again.terminate().0.success());
+}
+
+/// What the disk says is in the log, and a peer that cannot be reached any more is not taken for the disk.
+#[test]
+fn why_the_log_could_not_be_sent_is_told() {
+    if !privileged(&INJECT_TOOLS) {
+        return;
+    }
+    let dir = disk();
+    let broker = Start::on(dir.path()).with_admin().run();
+    let addr = broker.addr();
+    RawClient::produce(addr, TOPIC, 0).append(&frame(1, b"", b"x"));
+    for (error, closed) in [("EHOSTUNREACH", 0), ("EIO", 1)] {
+        let _tracer = Tracer::attach(broker.pid(), &format!("sendfile:error={error}"));
+        RawClient::consume(addr, "g", TOPIC, 0).assert_closed_without_a_byte();
+        assert_eq!(http::closed(broker.admin(), "storage"), closed, "{error}");
+    }
+    let line = wait_for("a line", || broker.said("connection closed by the broker").pop());
+    assert_eq!(line.get("reason"), "storage");
+    assert!(line.get("detail").contains("os error 5"), "{line:?}");
 }

@@ -16,7 +16,7 @@ use hermitmq::protocol::v1_1::{AnswerTo, Durability, Fallback, NO_COMMIT, Start,
 use hermitmq::server::Server;
 use serde_json::json;
 use support::v1_1::{Got, answer, committer, connect, control, follower, group, next, ok, open};
-use support::v1_1::{producer, reader};
+use support::v1_1::{producer, reader, refused};
 use support::{Frame, HANG, RawClient, commit, drain, frame, listing, scratch, wait_for};
 
 const MIB: usize = 1024 * 1024;
@@ -323,6 +323,12 @@ fn a_consumer_slower_than_retention_is_told_where_it_goes_on() {
         last = offset;
     }
     assert_eq!(server.metrics().readers_moved.get(), 2);
+    // One that comes back for what is gone is told where to go on. One that has read nothing has missed nothing.
+    for (offset, counted) in [(0, 2), (1, 3), (oldest - 1, 4), (100, 4)] {
+        let answer = refused(addr, &follower("t", Some(group("late")), Start::Offset(offset)));
+        assert_eq!(answer.status(), Some(Status::OffsetOutOfRange), "{offset}");
+        assert_eq!(server.metrics().readers_moved.get(), counted, "{offset}");
+    }
     server.stop().unwrap();
 }
 

@@ -22,7 +22,7 @@ use super::restore;
 use super::retention::{self, Limits};
 use super::space::Space;
 use super::topic::{Topics, all_partitions};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Throttle};
 use crate::model::{Offset, PartitionId, TopicName, TopicPartition};
 use crate::storage::{
     self, Clock, CompactionOptions, Disk, Environment, GradualClock, OpenError, Scrubbed,
@@ -49,6 +49,8 @@ pub struct Broker {
     pub(super) watchers: Mutex<Vec<Watcher>>,
     pub(super) compaction: Compaction,
     pub(super) retention: Limits,
+    /// What is said of groups' offsets.
+    pub(crate) warnings: Throttle,
 }
 
 /// What a broker is built from.
@@ -138,6 +140,7 @@ impl Broker {
             watchers: Mutex::default(),
             compaction: Compaction::new(&compaction),
             retention,
+            warnings: Throttle::default(),
         };
         // Before topics are created that may have the same names.
         broker.finish_deletions();
@@ -363,10 +366,12 @@ impl Broker {
         let end = Self::end_for_commit(partition, offset);
         if offset > end && offset != Offset::MAX {
             self.opener.env.metrics.commits_clamped.inc();
-            tracing::warn!(
-                group = %key.group, partition = %key.partition, offset, end,
-                "commit beyond the log end, clamped to it"
-            );
+            if self.warnings.allow() {
+                tracing::warn!(
+                    group = %key.group, partition = %key.partition, offset, end,
+                    "commit beyond the log end, clamped to it"
+                );
+            }
         }
         self.store_commit(key, partition, offset.min(end))
     }

@@ -268,7 +268,7 @@ impl Partition {
         }
         if offset > 0 && offset < to {
             self.shared.metrics.readers_moved.inc();
-            tracing::warn!(
+            tracing::debug!(
                 partition = %self.name, from = offset, to,
                 "a reader wants records that were deleted: it goes on at the oldest one"
             );

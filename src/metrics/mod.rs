@@ -3,11 +3,13 @@
 //! Each instrument is one relaxed atomic, or a few: counting never waits and never orders anything.
 
 mod histogram;
+mod throttle;
 mod tls;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 pub use histogram::{Distribution, Histogram};
+pub use throttle::Throttle;
 pub use tls::{TlsFailure, TlsFailureCounters};
 
 /// A number that only grows.
@@ -328,7 +330,7 @@ pub struct Metrics {
     pub compaction_frames_removed: Counter,
     /// Segments that compaction merged into the one before them.
     pub segments_merged: Counter,
-    /// Times that a reader was moved to the oldest record, because what it wanted was deleted.
+    /// Times that a reader was moved to the oldest record, or told of it, because what it wanted was deleted.
     pub readers_moved: Counter,
     /// Bytes cut from the end of a log by recovery.
     pub torn_bytes: Counter,

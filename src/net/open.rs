@@ -193,7 +193,7 @@ fn act_1_0(
             let member = Box::new(broker.join(key.clone()));
             let committed = broker.committed(&key);
             let from = committed.unwrap_or(0);
-            let (cursor, moved) = resume(&partition, group, committed, from)
+            let (cursor, moved) = resume(broker, &partition, group, committed, from)
                 .map_err(|error| status::of_locate(&error))?;
             let counted = moved.unwrap_or(from).max(partition.start_offset());
             let reading = Reading { counted, member: Some(member), ..Reading::default() };
@@ -228,7 +228,7 @@ fn act_1_1(broker: &Broker, handshake: &Handshake, partition: Arc<Partition>) ->
             let heartbeat = heartbeat_ms.map(heartbeat);
             let reading = Reading { member, commits: true, heartbeat, ..Reading::default() };
             let wanted = Wanted { group: group.as_ref(), start: *start, committed, end };
-            consume(partition, &wanted, *until_end, reading)
+            consume(broker, partition, &wanted, *until_end, reading)
                 .map_err(|error| status::of_locate(&error))
         }
         Role::Commit { group } => {
@@ -249,6 +249,7 @@ struct Wanted<'a> {
 }
 
 fn consume(
+    broker: &Broker,
     partition: Arc<Partition>,
     wanted: &Wanted<'_>,
     until_end: bool,
@@ -257,7 +258,7 @@ fn consume(
     let Wanted { group, start, committed, end } = *wanted;
     let mut cursor = match (start, committed, group) {
         (Start::Committed(_), Some(offset), Some(group)) => {
-            let (cursor, to) = resume(&partition, group, committed, offset)?;
+            let (cursor, to) = resume(broker, &partition, group, committed, offset)?;
             reading.moved = to.map(|to| {
                 (to, format!("the committed offset {offset} is not in the log any more"))
             });
@@ -268,7 +269,11 @@ fn consume(
             // The oldest may be removed meanwhile: then it is another one.
             partition.resume(partition.start_offset())?.0
         }
-        (Start::Offset(offset), ..) => partition.locate(offset)?,
+        (Start::Offset(offset), ..) => {
+            let missed =
+                |error: &LocateError| tell_missed(broker, &partition, group, offset, error);
+            partition.locate(offset).inspect_err(missed)?
+        }
         (Start::Timestamp(timestamp), ..) => partition.locate_time(timestamp)?,
     };
     if until_end {
@@ -285,6 +290,7 @@ fn consume(
 
 /// The place where a group resumes; where that is outside the log, also the nearest offset in it.
 fn resume(
+    broker: &Broker,
     partition: &Partition,
     group: &GroupName,
     committed: Option<Offset>,
@@ -292,13 +298,37 @@ fn resume(
 ) -> Result<(Cursor, Option<Offset>), LocateError> {
     let (cursor, moved) = partition.resume(offset)?;
     let moved = moved.filter(|_| committed.is_some());
-    if let Some(moved) = moved {
+    if let Some(moved) = moved
+        && broker.warnings.allow()
+    {
         tracing::warn!(
             %group, partition = %partition.name(), committed = moved.from, start = moved.to,
             "the committed offset is outside the log; the group resumes at the nearest one"
         );
     }
     Ok((cursor, moved.map(|moved| moved.to)))
+}
+
+/// A consumer that comes back for records that were deleted is refused, and goes on at the oldest one by itself: it has missed them
+/// all the same.
+fn tell_missed(
+    broker: &Broker,
+    partition: &Partition,
+    group: Option<&GroupName>,
+    offset: Offset,
+    error: &LocateError,
+) {
+    let LocateError::OutOfRange { start, .. } = *error else { return };
+    if offset == 0 || offset >= start {
+        return;
+    }
+    broker.metrics().readers_moved.inc();
+    if broker.warnings.allow() {
+        tracing::warn!(
+            group = group.map(tracing::field::display), partition = %partition.name(), from = offset, start,
+            "a consumer comes back for records that were deleted: it is refused, and told the oldest one"
+        );
+    }
 }
 
 fn heartbeat(ms: NonZeroU32) -> Duration {

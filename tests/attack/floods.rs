@@ -1,9 +1,9 @@
 //! Requests and bytes, more than anybody needs.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hermitmq::protocol::Status;
-use hermitmq::protocol::v1_1::{AnswerTo, Durability};
+use hermitmq::protocol::v1_1::{AnswerTo, Durability, Start as From, write_commit};
 use hermitmq::record::{Header, wire};
 
 use super::bystander::{alone, assert_undisturbed};
@@ -11,7 +11,8 @@ use super::crowd::{Attacker, connect};
 use super::support::http::{closed, metric};
 use super::support::v1_1::{self, producer};
 use super::support::{
-    COMMIT, PRODUCE, Random, RawClient, Start, frame, handshake, scratch_in_memory, wait_for,
+    COMMIT, PRODUCE, Random, RawClient, Start, commit, frame, handshake, scratch_in_memory,
+    wait_for,
 };
 
 const PAUSE: Duration = Duration::from_millis(2);
@@ -141,4 +142,30 @@ fn groups() {
     assert_undisturbed(addr, "groups", flood);
     assert_eq!(metric(admin, "hermitmq_groups"), 20);
     assert!(closed(admin, "limit_reached") > 20);
+}
+
+/// Commits that cannot be: as often as clients send them, the log says so a few times a second.
+#[test]
+fn commits_beyond_the_end_do_not_fill_the_log() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = Start::on(&data).with_admin().run();
+    let (addr, admin) = (broker.addr(), broker.admin());
+    RawClient::produce(addr, "t", 0).append(&frame(1, b"", b"x"));
+    let begun = Instant::now();
+    let (mut consumer, _) =
+        v1_1::open(addr, &v1_1::follower("t", Some(v1_1::group("new")), From::Latest));
+    for number in 1..=100 {
+        let mut beyond = Vec::new();
+        write_commit(1000, &mut beyond);
+        consumer.send(&beyond);
+        commit(addr, "old", "t", 0, 1000);
+        wait_for("the refusal", || {
+            (metric(admin, "hermitmq_commits_refused_total") == number).then_some(())
+        });
+    }
+    let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap() + 2;
+    for message in ["not committed", "commit beyond the log end, clamped to it"] {
+        let said = wait_for("a line", || broker.said(message).len().checked_sub(1)) + 1;
+        assert!(said <= 5 * seconds, "{said} lines in {seconds} s: {message}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Each limit of its own: what is over it is told so, counted, and harms nobody below it.
 
+use std::collections::VecDeque;
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -66,6 +67,16 @@ fn a_crowd_beyond_the_limit_is_turned_away() {
     let said = "connections are closed at once from now on";
     assert_eq!(broker.said(said).len(), 1);
     assert_eq!(there.append(&frame(2, b"", b"y")), 1);
+    // Nor is it said again because one gets the place of one that has left.
+    let mut silent = VecDeque::from(silent);
+    for turned_away in 342..352 {
+        drop(silent.pop_front());
+        wait_for("another to be closed", || {
+            silent.push_back(RawClient::connect(addr));
+            (closed(admin, "connection_limit") >= turned_away).then_some(())
+        });
+    }
+    assert_eq!(broker.said(said).len(), 1);
     drop(silent);
     wait_for("all to be gone", || (metric(admin, "hermitmq_connections") == 1).then_some(()));
 }

@@ -13,6 +13,7 @@ mod floods;
 mod half_open;
 mod limits;
 mod memory;
+mod openings;
 mod quotas;
 mod silence;
 #[path = "../support/mod.rs"]

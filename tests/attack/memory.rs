@@ -3,13 +3,16 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use hermitmq::protocol::v1_1::Durability;
+use hermitmq::protocol::Status;
+use hermitmq::protocol::v1_1::{AnswerTo, Durability};
 use hermitmq::record::{HEADER_LEN, Header};
+use serde_json::Value;
 
 use super::bystander::{alone, assert_undisturbed};
 use super::crowd::{connect, push, room_for};
-use super::support::http::{closed, metric};
-use super::support::v1_1::producer;
+use super::quotas;
+use super::support::http::{closed, metric, send};
+use super::support::v1_1::{answer, open, producer};
 use super::support::{
     Broker, ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch, wait_for,
 };
@@ -54,6 +57,10 @@ fn large_frames(addr: SocketAddr) -> Vec<RawClient> {
 
 fn assert_given_back(admin: SocketAddr) {
     assert!(metric(admin, "hermitmq_receive_memory_waits_total") > 190);
+    assert_given_back_all(admin);
+}
+
+fn assert_given_back_all(admin: SocketAddr) {
     wait_for("all memory to be given back", || {
         (metric(admin, "hermitmq_receive_memory_bytes") == 0).then_some(())
     });
@@ -90,6 +97,111 @@ fn large_frames_of_many_producers_disturb_nobody() {
     assert_undisturbed(addr, "200 producers of 50 MiB", || large_frames(addr));
     assert_given_back(broker.admin());
     assert!(broker.terminate().0.success());
+}
+
+/// Little memory for large frames, one reactor, and a quota of next to nothing for some.
+fn narrow(data: &Path) -> Broker {
+    quotas::start_with(data, "produce_kb_per_s = 1", |start| {
+        let start = start.arg("--set").arg("security.receive_memory_mb=1");
+        start.arg("--set").arg("server.reactors=1")
+    })
+}
+
+/// One whose frame has all of the memory, and lacks its last byte.
+fn holder(broker: &Broker) -> RawClient {
+    let large = large();
+    let mut holder = RawClient::produce(broker.addr(), "held", 0);
+    holder.send(&large[..large.len() - 1]);
+    wait_for("the memory to be taken", || {
+        (metric(broker.admin(), "hermitmq_receive_memory_bytes") > 0).then_some(())
+    });
+    holder
+}
+
+fn large() -> Vec<u8> {
+    frame(1, b"", &vec![7; 2 << 20])
+}
+
+fn wait_until_one_waits(broker: &Broker) {
+    wait_for("one to wait for memory", || {
+        (metric(broker.admin(), "hermitmq_receive_memory_waits_total") == 1).then_some(())
+    });
+}
+
+/// Gives the memory back, and sees that others get it.
+fn assert_served(broker: &Broker, mut holder: RawClient, first: Option<RawClient>) {
+    holder.send(&[7]);
+    assert_eq!(holder.stored(), 0);
+    // By then the reactor has woken who was first.
+    assert_eq!(holder.append(&frame(2, b"", b"small")), 1);
+    drop(first);
+    assert_eq!(RawClient::produce(broker.addr(), "other", 0).append(&large()), 0);
+}
+
+/// Who waits for memory and is refused meanwhile is not waited for: not while it is told so, nor when it has gone.
+#[test]
+fn who_is_refused_while_it_waits_for_memory_holds_up_nobody() {
+    let (_dir, data) = scratch();
+    let broker = narrow(&data);
+    let holder = holder(&broker);
+    let (mut first, _) = open(broker.addr(), &producer("gone", Durability::Topic));
+    first.send(&start_of_frame(2 << 20));
+    wait_until_one_waits(&broker);
+    send(broker.admin(), "DELETE", "/api/v1/topics/gone", &Value::Null);
+    let refusal = answer(&mut first, AnswerTo::Frame);
+    assert_eq!(refusal.status(), Some(Status::TopicDeleted));
+    assert_served(&broker, holder, Some(first));
+    assert_given_back_all(broker.admin());
+}
+
+/// Who waits for its quota, too, is not waited for.
+#[test]
+fn who_is_paused_while_it_waits_for_memory_holds_up_nobody() {
+    let (_dir, data) = scratch();
+    let broker = narrow(&data);
+    let addr = broker.addr();
+    let holder = holder(&broker);
+    let mut first = quotas::limited(addr, &handshake(PRODUCE, &["first"], 0));
+    assert_eq!(first.append(&frame(1, b"", b"let in")), 0);
+    // Minutes of debt, of others with the same quota.
+    let begun = [handshake(PRODUCE, &["debt"], 0), frame(1, b"", &vec![7; 12 * 1024])].concat();
+    let _debtors: Vec<_> = (0..10).map(|_| quotas::limited(addr, &begun)).collect();
+    wait_for("the debt", || {
+        (metric(broker.admin(), "hermitmq_quota_waits_total") >= 10).then_some(())
+    });
+    first.send(&start_of_frame(2 << 20));
+    wait_until_one_waits(&broker);
+    assert_served(&broker, holder, None);
+}
+
+/// Who no longer needs it, because it may keep more now that there are fewer connections, is not waited for either.
+#[test]
+fn who_waits_for_memory_and_needs_none_holds_up_nobody() {
+    let count = room_for(300);
+    let (_dir, data) = scratch();
+    let broker = narrow(&data);
+    let addr = broker.addr();
+    let holder = holder(&broker);
+    let crowd = connect(addr, count, &handshake(PRODUCE, &["crowd"], 0));
+    wait_for("the crowd", || {
+        (metric(broker.admin(), "hermitmq_connections") > i64::try_from(count).unwrap())
+            .then_some(())
+    });
+    // Less than one of few connections may keep, and more than one of so many.
+    let part = frame(1, b"", &[7; 15_000]);
+    let mut first = RawClient::produce(addr, "first", 0);
+    first.send(&part[..HEADER_LEN]);
+    wait_until_one_waits(&broker);
+    drop(crowd);
+    wait_for("the crowd to be gone", || {
+        (metric(broker.admin(), "hermitmq_connections") == 2).then_some(())
+    });
+    // How much one may keep is settled when one comes.
+    let mut other = RawClient::produce(addr, "another", 0);
+    assert_eq!(other.append(&frame(1, b"", b"x")), 0);
+    assert_served(&broker, holder, None);
+    first.send(&part[HEADER_LEN..]);
+    assert_eq!(first.stored(), 0);
 }
 
 /// Thousands of frames and handshakes, each small enough to be kept, and each without its last byte.

@@ -18,13 +18,22 @@ const LIMITED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
 const RATE: u64 = 512;
 
 fn start(data: &std::path::Path, text: &str) -> super::support::Broker {
+    start_with(data, text, |start| start)
+}
+
+/// With a quota for [`limited`] ones, and what else `with` asks for.
+pub(super) fn start_with(
+    data: &std::path::Path,
+    text: &str,
+    with: impl FnOnce(Start) -> Start,
+) -> super::support::Broker {
     let file = data.parent().unwrap().join("quota.toml");
     let table = format!("[[security.quota]]\nprincipal = \"{LIMITED}\"\n{text}\n");
     std::fs::write(&file, table).unwrap();
-    Start::on(data).with_admin().arg("--config").arg(&file).run()
+    with(Start::on(data).with_admin().arg("--config").arg(&file)).run()
 }
 
-fn limited(addr: SocketAddr, hello: &[u8]) -> RawClient {
+pub(super) fn limited(addr: SocketAddr, hello: &[u8]) -> RawClient {
     let mut client = RawClient::connect_from(LIMITED, addr);
     client.send(hello);
     client

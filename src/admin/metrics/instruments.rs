@@ -217,7 +217,7 @@ fn space(text: &mut Text, metrics: &Metrics) {
     compaction(text, metrics);
     text.counter(
         "hermitmq_readers_moved_total",
-        "Times that a reader was moved to the oldest record, because what it wanted was deleted.",
+        "Times that a reader was moved to the oldest record, or told of it, because what it wanted was deleted.",
         metrics.readers_moved.get(),
     );
 }

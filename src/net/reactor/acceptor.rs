@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token, Waker};
@@ -21,6 +21,9 @@ const WAKER: Token = Token(1);
 
 /// Pause after accepting failed for want of something: without it, a listener that stays ready would spin.
 const BACK_OFF: Duration = Duration::from_millis(50);
+
+/// What has not happened for so long is over. Less would not do: at a limit each connection that ends makes room for another.
+const QUIET: Duration = Duration::from_mins(1);
 
 /// The thread that accepts; it hands connections to the reactors in turn.
 #[derive(Debug)]
@@ -49,8 +52,8 @@ impl Acceptor {
             metrics,
             next: 0,
             reserve: reserve(),
-            refusing: false,
-            turning_away: false,
+            refusing: Spell::default(),
+            turning_away: Spell::default(),
             stop: Arc::clone(&stop),
         };
         let thread =
@@ -69,6 +72,18 @@ impl Acceptor {
     }
 }
 
+/// When something that goes on for a while has happened last.
+#[derive(Debug, Default)]
+struct Spell(Option<Instant>);
+
+impl Spell {
+    /// It happens now: whether it does again after a quiet time.
+    fn begins(&mut self, now: Instant) -> bool {
+        let last = self.0.replace(now);
+        last.is_none_or(|last| now.saturating_duration_since(last) >= QUIET)
+    }
+}
+
 struct Accepting {
     poll: Poll,
     listener: TcpListener,
@@ -79,9 +94,9 @@ struct Accepting {
     /// A descriptor to give up when there are none left, so that a waiting peer can be turned away.
     reserve: Option<File>,
     /// It is out of something: said once, not for each peer.
-    refusing: bool,
+    refusing: Spell,
     /// Connections are closed at once: the same.
-    turning_away: bool,
+    turning_away: Spell,
     stop: Arc<AtomicBool>,
 }
 
@@ -104,10 +119,7 @@ impl Accepting {
     fn accept_all(&mut self) {
         while !self.stop.load(Ordering::Acquire) {
             match self.listener.accept() {
-                Ok((stream, peer)) => {
-                    self.refusing = false;
-                    self.hand_over(stream, peer);
-                }
+                Ok((stream, peer)) => self.hand_over(stream, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) if is_want(&error) => self.back_off(&error),
                 // Of the connection that was being accepted, and of nobody else.
@@ -119,10 +131,7 @@ impl Accepting {
     fn hand_over(&mut self, stream: TcpStream, peer: SocketAddr) {
         self.metrics.accepted.inc();
         let (seat, unwanted) = match self.admission.enter(peer.ip()) {
-            Entry::Admitted(seat) => {
-                self.turning_away = false;
-                (seat, None)
-            }
+            Entry::Admitted(seat) => (seat, None),
             Entry::Refused(seat, error) => (seat, Some(error)),
             Entry::TurnedAway(error) => return self.turn_away(peer, error),
         };
@@ -135,17 +144,17 @@ impl Accepting {
     /// One too many, while as many as may be are being told that they are.
     fn turn_away(&mut self, peer: SocketAddr, error: TooManyConnections) {
         self.metrics.closed.inc(status::reason_of_admission(error));
-        if std::mem::replace(&mut self.turning_away, true) {
-            tracing::debug!(%peer, %error, "connection closed at once");
-        } else {
+        if self.turning_away.begins(Instant::now()) {
             tracing::warn!(%peer, %error, "connections are closed at once from now on");
+        } else {
+            tracing::debug!(%peer, %error, "connection closed at once");
         }
     }
 
     /// Out of descriptors or memory: turns one waiting peer away, so that it does not hang, and pauses.
     fn back_off(&mut self, error: &io::Error) {
         self.metrics.accept_errors.inc();
-        if !std::mem::replace(&mut self.refusing, true) {
+        if self.refusing.begins(Instant::now()) {
             tracing::warn!(%error, "cannot accept connections for now");
         }
         if self.reserve.take().is_some() {
@@ -166,4 +175,17 @@ fn is_want(error: &io::Error) -> bool {
 
 fn reserve() -> Option<File> {
     File::open("/dev/null").ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_goes_on_is_said_once() {
+        let (mut spell, start) = (Spell::default(), Instant::now());
+        // For two hours, and once more.
+        let times = (0..7200).chain([7259]).map(|second| start + Duration::from_secs(second));
+        assert_eq!(times.filter(|now| spell.begins(*now)).count(), 2);
+    }
 }

@@ -40,25 +40,33 @@ impl Session {
         {
             return Err(verdict);
         }
-        self.store_newest(all, bytes, &cx.broker);
+        self.store_newest(all, bytes, cx);
         Ok(())
     }
 
-    fn store_newest(&mut self, all: Commits<'_>, bytes: &[u8], broker: &Broker) {
+    fn store_newest(&mut self, all: Commits<'_>, bytes: &[u8], cx: &Context) {
         self.pending.clear();
         self.pending.extend_from_slice(&bytes[all.consumed()..]);
         let Role::Consumer { partition, reading, .. } = &self.role else { return };
         let Some(key) = reading.commit_key() else { return };
         let Some(newest) = all.clone().next_back() else { return };
         let _in_span = self.span.enter();
-        let mut result = broker.commit_within(key.clone(), partition, newest);
+        let not_committed = |error: &CommitError| {
+            let (group, partition) = (&key.group, &key.partition);
+            if cx.warnings.allow() {
+                tracing::warn!(%group, %partition, %error, "not committed");
+            } else {
+                tracing::debug!(%group, %partition, %error, "not committed");
+            }
+        };
+        let mut result = cx.broker.commit_within(key.clone(), partition, newest);
         if let Err(error @ CommitError::BeyondEnd { end, .. }) = &result {
-            tracing::warn!(group = %key.group, partition = %key.partition, %error, "not committed");
+            not_committed(error);
             let Some(valid) = all.rev().find(|offset| offset <= end) else { return };
-            result = broker.commit_within(key.clone(), partition, valid);
+            result = cx.broker.commit_within(key.clone(), partition, valid);
         }
         if let Err(error) = result {
-            tracing::warn!(group = %key.group, partition = %key.partition, %error, "not committed");
+            not_committed(&error);
         }
     }
 }

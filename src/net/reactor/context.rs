@@ -14,7 +14,7 @@ use super::waiting::Spares;
 use super::worker::Job;
 use crate::access::Access;
 use crate::broker::{Broker, Wake};
-use crate::metrics::Metrics;
+use crate::metrics::{Metrics, Throttle};
 use crate::model::limits::PARTIAL_FRAMES_BYTES;
 use crate::net::bounds::Bounds;
 use crate::net::budget::Budget;
@@ -87,6 +87,8 @@ pub(super) struct Context {
     pub(super) pending_max: usize,
     /// When a consumer may be due a heartbeat, by its key.
     pub(super) heartbeats: BTreeSet<(Instant, u64)>,
+    /// What is said of connections.
+    pub(super) warnings: Throttle,
     /// The broker is going down: finish, do not begin.
     pub(super) stopping: bool,
 }

@@ -21,7 +21,7 @@ use mio::{Interest, Registry, Token};
 use super::Reactor;
 use super::context::Context;
 use super::inbox::{Inbox, Key};
-use super::send::{Sent, blame};
+use super::send::Sent;
 use super::session::{Role, Session, Verdict};
 use crate::broker::Partition;
 use crate::metrics::{CloseReason, Metrics};
@@ -200,7 +200,7 @@ impl Session {
         match &delivery.progress {
             // It was broken off, by an end that has its own reason.
             Progress::Failed(_) if self.closing.is_some() => Verdict::Again,
-            Progress::Failed(error) => Verdict::Close(blame(error)),
+            Progress::Failed(error) => Verdict::Close(self.blame(error)),
             _ => Verdict::Again,
         }
     }

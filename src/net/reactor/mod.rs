@@ -62,27 +62,6 @@ const FINISH_TURNS: usize = 64;
 
 const _: () = assert!(size_of::<usize>() == size_of::<u64>(), "a token holds a key");
 
-/// Warnings of one reactor in one second; a flood of bad peers must not become a flood of lines.
-const WARNINGS_PER_SECOND: u32 = 5;
-
-/// Counts what is said within a second.
-#[derive(Debug, Default)]
-struct Throttle {
-    since: Option<Instant>,
-    count: u32,
-}
-
-impl Throttle {
-    fn allow(&mut self) -> bool {
-        let now = Instant::now();
-        if self.since.is_none_or(|since| now - since >= Duration::from_secs(1)) {
-            (self.since, self.count) = (Some(now), 0);
-        }
-        self.count += 1;
-        self.count <= WARNINGS_PER_SECOND
-    }
-}
-
 /// One reactor.
 struct Reactor {
     poll: Poll,
@@ -95,7 +74,6 @@ struct Reactor {
     /// When to end, with whatever is still open.
     stop_at: Option<Instant>,
     inboxes: Vec<std::sync::Arc<inbox::Inbox>>,
-    warnings: Throttle,
     /// Sessions whose acks could not be sent; kept for its memory.
     failed: Vec<Key>,
     cx: Context,
@@ -174,6 +152,10 @@ impl Reactor {
             if event.is_writable() || event.is_error() {
                 session.writable = true;
                 session.blocked_since = None;
+            }
+            if event.is_error() && session.is_opening() && session.closing.is_none() {
+                // It is not read meanwhile: nothing else shows that it is gone.
+                return self.close(key, None);
             }
             // One that waits for its turn gets no extra one.
             if !session.queued {
@@ -424,7 +406,7 @@ impl Reactor {
                 CloseReason::UnknownPartition => session.connection.speaks_1_1(),
                 _ => false,
             };
-            if quiet || !self.warnings.allow() {
+            if quiet || !self.cx.warnings.allow() {
                 tracing::debug!(%peer, reason = label, detail, "connection closed by the broker");
             } else {
                 tracing::warn!(%peer, reason = label, detail, "connection closed by the broker");

@@ -22,6 +22,7 @@ use super::worker::Workers;
 use super::{Reactor, WAKER};
 use crate::access::Access;
 use crate::broker::{Broker, Wake};
+use crate::metrics::Throttle;
 use crate::model::limits;
 use crate::net::admission::Admission;
 use crate::net::bounds::Bounds;
@@ -149,7 +150,6 @@ impl DataPlane {
                 swept: Instant::now(),
                 stop_at: None,
                 inboxes: inboxes.clone(),
-                warnings: super::Throttle::default(),
                 failed: Vec::new(),
                 cx: Context {
                     reactor: number,
@@ -181,6 +181,7 @@ impl DataPlane {
                     partial_handshakes: std::collections::BTreeSet::new(),
                     pending_max: super::context::PENDING_MAX,
                     heartbeats: std::collections::BTreeSet::new(),
+                    warnings: Throttle::default(),
                     stopping: false,
                 },
             };

@@ -1,7 +1,6 @@
 //! Reading from a socket: handshakes, and producers' frames in runs.
 
 use std::io;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::io::ioctl_fionread;
@@ -11,7 +10,7 @@ use super::gather::{Counts, Outcome};
 use super::session::{Ending, Role, Session, Verdict};
 use super::transport::{Read, Transport};
 use super::waiting::WAITING_MAX;
-use super::worker::{Job, Work};
+use super::worker::Work;
 use crate::metrics::CloseReason;
 use crate::net::admit::admit_now;
 use crate::net::budget::Lease;
@@ -43,7 +42,10 @@ pub(super) struct Large {
 enum Got {
     /// So many, and whether there may be more.
     Bytes(usize, bool),
+    /// Nothing now.
     Nothing,
+    /// Nothing yet: there may be more.
+    Later,
     End,
     Failed,
 }
@@ -58,7 +60,8 @@ impl Session {
         let stopping = cx.stopping;
         let goes_on = |session: &Self| {
             let paused = session.paused.is_some() && !stopping;
-            let waits = paused || session.awaits_memory || session.held || session.is_opening();
+            let unserved = session.awaits_memory && !session.pending_new;
+            let waits = paused || unserved || session.held || session.is_opening();
             let waits = waits || session.is_sending();
             !waits && session.closing.is_none() && (session.pending_new || session.readable)
         };
@@ -110,7 +113,7 @@ impl Session {
         }
     }
 
-    fn is_opening(&self) -> bool {
+    pub(super) fn is_opening(&self) -> bool {
         matches!(self.role, Role::Unknown) && !self.connection.in_handshake()
     }
 
@@ -166,6 +169,7 @@ impl Session {
                 self.readable = false;
                 None
             }
+            Got::Later => None,
             Got::End => self.end(have),
             Got::Failed => Some(self.broken(cx)),
         }
@@ -197,6 +201,7 @@ impl Session {
                 self.readable = false;
                 None
             }
+            Got::Later => None,
             Got::End => self.end(have),
             Got::Failed => Some(self.broken(cx)),
         }
@@ -283,6 +288,8 @@ impl Session {
             return;
         }
         if needed <= cx.pending_max as u64 {
+            // There may be fewer connections than when it began to wait.
+            self.forgo_memory(cx);
             return;
         }
         let Some(lease) = cx.budget.take_or_wait(needed, &cx.memory_wake, self.waiter()) else {
@@ -291,6 +298,7 @@ impl Session {
             self.wanted = needed;
             return;
         };
+        self.awaits_memory = false;
         // The frame limits keep `needed` within `usize`.
         let total = usize::try_from(needed).unwrap_or(usize::MAX);
         let mut buf = std::mem::take(&mut self.pending);
@@ -309,11 +317,23 @@ impl Session {
         there.saturating_add(self.pending.len() as u64) >= self.wanted
     }
 
-    /// Memory may be there now.
+    /// Memory may be there now. It stays in the queue until it has taken it: see [`Session::yield_memory`].
     pub(super) fn memory(&mut self) {
-        if self.awaits_memory {
-            self.awaits_memory = false;
-            self.pending_new = true;
+        self.pending_new |= self.awaits_memory;
+    }
+
+    /// After a turn: leaves the queue for memory if it ends, or was woken and waits for something else. Nobody passes the
+    /// first. It asks again when it goes on.
+    pub(super) fn yield_memory(&mut self, verdict: Verdict, cx: &Context) {
+        if self.closing.is_some() || (self.pending_new && verdict == Verdict::Keep) {
+            self.forgo_memory(cx);
+        }
+    }
+
+    /// Leaves the queue for memory, if it is there.
+    pub(super) fn forgo_memory(&mut self, cx: &Context) {
+        if std::mem::take(&mut self.awaits_memory) {
+            cx.budget.forget(&cx.memory_wake, self.waiter());
         }
     }
 
@@ -357,7 +377,7 @@ impl Session {
             None => Some(visitor),
         };
         let work = Work::Open { asked, visitor, span: self.span.clone() };
-        let job = Job { work, key: self.key, inbox: Arc::clone(&cx.inbox) };
+        let job = self.job(work, cx);
         if cx.jobs.send(job).is_err() {
             self.refuse(status::of_lost_worker());
             return Some(Verdict::Again);
@@ -368,7 +388,8 @@ impl Session {
 
 fn read_some(stream: &mut Transport, buf: &mut [u8]) -> Got {
     match stream.read(buf) {
-        Ok(Read { len: 0, .. }) => Got::End,
+        Ok(Read { len: 0, more: true }) => Got::Later,
+        Ok(Read { len: 0, more: false }) => Got::End,
         Ok(Read { len, more }) => Got::Bytes(len, more),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Got::Nothing,
         Err(_) => Got::Failed,

@@ -2,16 +2,16 @@
 //! for is sent there.
 
 use std::io;
-use std::sync::Arc;
 use std::time::Duration;
 
 use mio::net::TcpStream;
+use rustix::io::Errno;
 
 use super::context::Context;
 use super::delegate::{self, Away};
 use super::session::{Ending, Role, Session, Verdict};
 use super::transport::Read;
-use super::worker::{Job, Work};
+use super::worker::Work;
 use crate::broker::{Fetch, Moved};
 use crate::metrics::CloseReason;
 use crate::model::Offset;
@@ -235,7 +235,7 @@ impl Session {
                 self.writable = false;
                 Ok(0)
             }
-            Err(error) => Err(Sent::Close(blame(&error))),
+            Err(error) => Err(Sent::Close(self.blame(&error))),
         }
     }
 
@@ -261,11 +261,19 @@ impl Session {
     fn warm_up(&mut self, slice: FileSlice, cx: &Context) -> Sent {
         cx.metrics.cold_reads.inc();
         self.away = Some(Away::Warming);
-        let job = Job { work: Work::Warm(slice), key: self.key, inbox: Arc::clone(&cx.inbox) };
-        match cx.reads.send(job) {
+        match cx.reads.send(self.job(Work::Warm(slice), cx)) {
             Ok(()) => Sent::Blocked,
             Err(_) => Sent::Close(Some(CloseReason::Storage)),
         }
+    }
+
+    /// Why it could not be sent to: the peer left (no reason to give), or the file could not be read. The log says more.
+    pub(super) fn blame(&mut self, error: &io::Error) -> Option<CloseReason> {
+        if is_of_peer(error) {
+            return None;
+        }
+        self.detail = error.to_string();
+        Some(CloseReason::Storage)
     }
 
     /// Reads what the peer sends, to notice when it leaves: commits, of a consumer that may commit; else it means nothing.
@@ -287,7 +295,8 @@ impl Session {
             let have = self.pending.len();
             cx.scratch[..have].copy_from_slice(&self.pending);
             match self.stream.read(&mut cx.scratch[have..]) {
-                Ok(Read { len: 0, .. }) => {
+                Ok(Read { len: 0, more: true }) => {}
+                Ok(Read { len: 0, more: false }) => {
                     self.ended = true;
                     self.readable = false;
                 }
@@ -312,11 +321,43 @@ fn is_beside_producers(cx: &Context) -> bool {
     since.is_some_and(|since| since < PRODUCERS_TIME)
 }
 
-/// Whether the peer left (no reason to give) or the file could not be read.
-pub(super) fn blame(error: &io::Error) -> Option<CloseReason> {
-    use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, NotConnected, TimedOut};
+/// Whether it is what a socket says of a peer that has left, or cannot be reached any more.
+fn is_of_peer(error: &io::Error) -> bool {
+    use io::ErrorKind::{
+        BrokenPipe, ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable,
+        NetworkDown, NetworkUnreachable, NotConnected, TimedOut,
+    };
     match error.kind() {
-        BrokenPipe | ConnectionAborted | ConnectionReset | NotConnected | TimedOut => None,
-        _ => Some(CloseReason::Storage),
+        BrokenPipe | ConnectionAborted | ConnectionRefused | ConnectionReset | HostUnreachable
+        | NetworkDown | NetworkUnreachable | NotConnected | TimedOut => true,
+        // It has no kind.
+        _ => Errno::from_io_error(error) == Some(Errno::HOSTDOWN),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_cannot_be_reached_is_not_taken_for_the_disk() {
+        let peer = [
+            Errno::PIPE,
+            Errno::CONNRESET,
+            Errno::TIMEDOUT,
+            Errno::HOSTUNREACH,
+            Errno::NETUNREACH,
+            Errno::NETDOWN,
+            Errno::HOSTDOWN,
+            Errno::CONNREFUSED,
+        ];
+        let not_of_peer: Vec<_> =
+            peer.into_iter().filter(|errno| !is_of_peer(&(*errno).into())).collect();
+        assert_eq!(not_of_peer, []);
+        let disk = [Errno::IO, Errno::NOMEM, Errno::NOSPC, Errno::STALE];
+        let of_peer: Vec<_> =
+            disk.into_iter().filter(|errno| is_of_peer(&(*errno).into())).collect();
+        assert_eq!(of_peer, []);
+        assert!(!is_of_peer(&io::ErrorKind::UnexpectedEof.into()), "a file that was cut");
     }
 }

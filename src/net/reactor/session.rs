@@ -14,6 +14,7 @@ use super::inbox::Key;
 use super::receive::Large;
 use super::transport::Transport;
 use super::waiting::{Spares, WaitingAcks};
+use super::worker::{Job, Work};
 use crate::broker::{Cursor, OffsetKey, Partition, Settled, WaiterId, Wake};
 use crate::metrics::{CloseReason, ConnectionRole, TlsFailure};
 use crate::net::admission::{Seat, TooManyConnections};
@@ -99,7 +100,7 @@ pub(super) struct Session {
     pub(super) progress: u64,
     /// Among the reactor's `stalls`.
     pub(super) watched: bool,
-    /// Not read until another connection gives memory back.
+    /// In the budget's queue: not read until another connection gives memory back.
     pub(super) awaits_memory: bool,
     /// Bytes of the frame for which it waits for memory.
     pub(super) wanted: u64,
@@ -157,6 +158,8 @@ pub(super) struct Session {
     pub(super) lingers: bool,
     /// What the log says about the end beside its reason.
     pub(super) detail: String,
+    /// As long as it is there: see [`Job`].
+    there: Arc<()>,
 }
 
 impl Session {
@@ -206,6 +209,7 @@ impl Session {
             sent_at: Instant::now(),
             lingers: false,
             detail: String::new(),
+            there: Arc::default(),
         }
     }
 
@@ -218,8 +222,20 @@ impl Session {
         WaiterId(self.key.0)
     }
 
+    /// Something that a worker is to do for it, unless it is gone by then.
+    pub(super) fn job(&self, work: Work, cx: &Context) -> Job {
+        let (inbox, asker) = (Arc::clone(&cx.inbox), Arc::downgrade(&self.there));
+        Job { work, key: self.key, inbox, asker }
+    }
+
     /// Does all that can be done now, within a turn.
     pub(super) fn drive(&mut self, cx: &mut Context) -> Verdict {
+        let verdict = self.take_turn(cx);
+        self.yield_memory(verdict, cx);
+        verdict
+    }
+
+    fn take_turn(&mut self, cx: &mut Context) -> Verdict {
         if let Err(verdict) = self.release(&cx.wake, &mut cx.spares) {
             return verdict;
         }
@@ -579,9 +595,7 @@ impl Session {
         {
             partition.forget_flush(&cx.wake, waiter);
         }
-        if self.awaits_memory {
-            cx.budget.forget(&cx.memory_wake, waiter);
-        }
+        self.forgo_memory(cx);
     }
 }
 

@@ -48,7 +48,8 @@ enum Layer {
 /// What a read has brought.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Read {
-    /// Bytes at the start of the buffer; 0 if the peer sends no more.
+    /// Bytes at the start of the buffer. 0 if the peer sends no more; or, if there may be more, nothing has come of what was
+    /// read.
     pub(super) len: usize,
     /// There may be more, as far as is known.
     pub(super) more: bool,

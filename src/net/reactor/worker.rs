@@ -2,8 +2,9 @@
 //! page cache.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Weak};
 use std::thread::{self, JoinHandle};
 
 use parking_lot::Mutex;
@@ -26,6 +27,8 @@ pub(super) struct Job {
     pub(super) work: Work,
     pub(super) key: Key,
     pub(super) inbox: Arc<Inbox>,
+    /// Whether the session is there still: nobody wants what one has asked for that is gone.
+    pub(super) asker: Weak<()>,
 }
 
 /// What may wait for a disk.
@@ -37,10 +40,12 @@ pub(super) enum Work {
     Warm(FileSlice),
 }
 
-/// The threads; they end when every sender of jobs is gone.
+/// The threads; they end when every sender of jobs is gone, or what they do is over.
 #[derive(Debug)]
 pub(super) struct Workers {
     threads: Vec<JoinHandle<()>>,
+    /// Nobody waits for what is still to be done.
+    over: Arc<AtomicBool>,
 }
 
 impl Workers {
@@ -52,29 +57,38 @@ impl Workers {
     ) -> io::Result<(Self, Sender<Job>)> {
         let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
+        let over = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
         for number in 0..THREADS {
             let (broker, access) = (Arc::clone(broker), Arc::clone(access));
-            let receiver = Arc::clone(&receiver);
+            let (receiver, over) = (Arc::clone(&receiver), Arc::clone(&over));
             let name = format!("{name}-{number}");
-            let work = move || run(&broker, &access, &receiver);
+            let work = move || run(&broker, &access, &receiver, &over);
             threads.push(thread::Builder::new().name(name).spawn(work)?);
         }
-        Ok((Self { threads }, sender))
+        Ok((Self { threads, over }, sender))
     }
 
+    /// Ends the threads once the senders of jobs are gone. What was not begun is not done.
     pub(super) fn join(self) {
+        self.over.store(true, Ordering::Release);
         for thread in self.threads {
             let _ = thread.join();
         }
     }
 }
 
-fn run(broker: &Broker, access: &Access, jobs: &Mutex<Receiver<Job>>) {
+fn run(broker: &Broker, access: &Access, jobs: &Mutex<Receiver<Job>>, over: &AtomicBool) {
     loop {
         // The lock is held while waiting: the other thread waits for the lock instead.
         let job = jobs.lock().recv();
-        let Ok(Job { work, key, inbox }) = job else { return };
+        let Ok(Job { work, key, inbox, asker }) = job else { return };
+        if over.load(Ordering::Acquire) {
+            return;
+        }
+        if asker.strong_count() == 0 {
+            continue;
+        }
         inbox.send(match work {
             Work::Open { asked, visitor, span } => {
                 let opened =

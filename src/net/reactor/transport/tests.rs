@@ -74,7 +74,8 @@ fn read(transport: &mut Transport, buf: &mut [u8]) -> io::Result<Option<Read>> {
         assert!(begun.elapsed() < HANG, "nothing comes");
         let _ = transport.flush()?;
         match transport.read(buf) {
-            Ok(Read { len: 0, .. }) => return Ok(None),
+            Ok(Read { len: 0, more: true }) => {}
+            Ok(Read { len: 0, more: false }) => return Ok(None),
             Ok(read) => return Ok(Some(read)),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::yield_now(),
             Err(error) => return Err(error),
@@ -153,6 +154,25 @@ fn what_does_not_fit_is_said_to_be_there() {
     assert!(got == bytes);
     let empty = transport.read(&mut buf).unwrap_err();
     assert_eq!(empty.kind(), io::ErrorKind::WouldBlock);
+}
+
+/// Else a peer that sends without end what nothing comes of would be read without end.
+#[test]
+fn a_read_reads_the_socket_once_whatever_comes_of_it() {
+    let (mut near, mut transport) = Ends::new(Mode::Required, ClientAuth::Off).connect();
+    let mut buf = [0; 100];
+    for part in [&[TLS_RECORD, 3, 1, 0, 200][..], &[1, 0, 0, 196]] {
+        near.write_all(part).unwrap();
+        let begun = Instant::now();
+        let read = loop {
+            assert!(begun.elapsed() < HANG, "it waits for a record");
+            match transport.read(&mut buf) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => thread::yield_now(),
+                read => break read.unwrap(),
+            }
+        };
+        assert_eq!(read, Read { len: 0, more: true });
+    }
 }
 
 #[test]

@@ -48,8 +48,8 @@ impl TlsState {
     }
 
     /// What was decrypted before comes first. Else the socket is read into `buf` and decrypted there, piece by piece: what comes
-    /// out of a record is shorter than it, so it fits into the place of what is done with. Behind [`TlsState::say_end`] bytes are
-    /// as they come, of use to nobody.
+    /// out of a record is shorter than it, so it fits into the place of what is done with. The socket is read once: nothing may
+    /// come of that, but there may be more then. Behind [`TlsState::say_end`] bytes are as they come, of use to nobody.
     pub(super) fn read(&mut self, socket: &mut TcpStream, buf: &mut [u8]) -> io::Result<Read> {
         if self.end_said {
             // What comes behind the own end is dropped by whoever reads it. rustls is to answer none of it: it has said its end.
@@ -57,34 +57,28 @@ impl TlsState {
             return Ok(Read { len, more: len == buf.len() });
         }
         let mut len = self.take(buf);
-        loop {
-            if self.failure.is_some() {
-                return if len > 0 {
-                    Ok(Read { len, more: true })
-                } else {
-                    self.discard(socket, buf)
-                };
-            }
-            if len == buf.len() {
-                return Ok(Read { len, more: true });
-            }
-            if self.ended {
-                // What is left of a record that was cut off means nothing.
+        if self.failure.is_some() && len == 0 {
+            return self.discard(socket, buf);
+        }
+        if self.failure.is_some() || len == buf.len() {
+            return Ok(Read { len, more: true });
+        }
+        if self.ended {
+            // What is left of a record that was cut off means nothing.
+            return Ok(Read { len, more: false });
+        }
+        let before = len;
+        let full = match self.read_once(socket, buf, &mut len) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && len > 0 => {
                 return Ok(Read { len, more: false });
             }
-            let before = len;
-            let full = match self.read_once(socket, buf, &mut len) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && len > 0 => {
-                    return Ok(Read { len, more: false });
-                }
-                full => full?,
-            };
-            if len > before {
-                let more = full || self.ended || self.failure.is_some() || self.has_plaintext();
-                return Ok(Read { len, more });
-            }
-            // The start of a record, or a part of the handshake. A socket that is empty says so itself.
-        }
+            full => full?,
+        };
+        // Nothing comes of the start of a record, of the handshake, or of records that hold nothing, of which there may be very
+        // many. A socket that is empty says so itself.
+        let nothing = len == before;
+        let more = nothing || full || self.ended || self.failure.is_some() || self.has_plaintext();
+        Ok(Read { len, more })
     }
 
     /// Reads the socket once, and puts what comes of it at `buf[len..]`. Whether the socket may have more, by the bytes that
