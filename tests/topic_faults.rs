@@ -14,7 +14,8 @@ use std::process::{Command, ExitStatus, Stdio};
 use hermitmq::broker::{Change, TopicChange, TopicError, TopicOptions};
 use hermitmq::config::Config;
 use hermitmq::model::TopicName;
-use hermitmq::server::Server;
+use hermitmq::server::{Server, StartError};
+use hermitmq::storage::DataDirError;
 use support::{
     INJECT_TOOLS, RawClient, assert_verifies, commit, copy_dir, drain, frame, inject, listing,
     privileged, scratch_in_memory, wait_for,
@@ -31,17 +32,18 @@ fn topic(name: &str) -> TopicName {
     TopicName::parse(name).unwrap()
 }
 
-fn try_start(data: &Path) -> Option<Server> {
+fn start(data: &Path) -> Server {
     let mut config = Config::default();
     config.admin.listen.clear();
     config.server.port = 0;
     config.server.reactors = 1;
     data.clone_into(&mut config.storage.data_dir);
-    Server::start(&config).ok()
-}
-
-fn start(data: &Path) -> Server {
-    wait_for("the lock to be free", || try_start(data))
+    // Whoever was killed may hold the directory for a moment.
+    wait_for("the directory to be free", || match Server::start(&config) {
+        Ok(server) => Some(server),
+        Err(StartError::DataDir(DataDirError::Held { .. })) => None,
+        Err(error) => panic!("no start: {error}"),
+    })
 }
 
 fn leftovers(data: &Path) -> Vec<String> {

@@ -24,6 +24,9 @@ pub const AGAIN: &str = "the configuration was read again";
 /// What is said when it was not.
 pub const KEPT: &str = "the configuration stays as it was";
 
+/// What a broker says that cannot start because another one has its directory.
+const HELD: &str = "is in use by another broker";
+
 /// One line of the broker's log.
 #[derive(Debug, Clone)]
 pub struct LogLine(pub serde_json::Value);
@@ -125,13 +128,23 @@ impl Start {
 
     /// Starts the broker and waits until it listens.
     pub fn run(self) -> Broker {
-        self.try_run().unwrap_or_else(|ended| {
-            panic!("the broker ended with {} before it listened:\n{}", ended.status, ended.log)
+        self.try_run().unwrap_or_else(|ended| panic!("{}", ended.whole()))
+    }
+
+    /// Starts the broker after a kill, and waits until it listens. The one before may hold the directory for a moment;
+    /// whatever else keeps it from starting is a failure, even if it started a moment later.
+    pub fn run_after_kill(self) -> Broker {
+        wait_for("the directory to be free", || match self.try_run() {
+            Ok(broker) => Some(broker),
+            Err(ended) => {
+                assert!(ended.log.contains(HELD), "{}", ended.whole());
+                None
+            }
         })
     }
 
     /// Starts the broker and waits until it listens or ends.
-    pub fn try_run(self) -> Result<Broker, Ended> {
+    pub fn try_run(&self) -> Result<Broker, Ended> {
         let child = self.command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Broker::watch(child)
     }
@@ -152,6 +165,12 @@ impl Start {
 pub struct Ended {
     pub status: ExitStatus,
     pub log: String,
+}
+
+impl Ended {
+    fn whole(&self) -> String {
+        format!("the broker ended with {} before it listened:\n{}", self.status, self.log)
+    }
 }
 
 /// A program without any `HERMITMQ_` variable that the tests' own environment may hold.
