@@ -111,11 +111,18 @@ fn no_append_after_a_flush_that_failed_once() {
     }
 }
 
+/// With and without what memory still holds of the files at the restart, which the medium has lost.
 #[test]
 fn a_medium_that_loses_what_it_cannot_take() {
     if !privileged(&VOLUME_TOOLS) {
         return;
     }
+    for in_memory in [false, true] {
+        after_a_medium_has_lost(in_memory);
+    }
+}
+
+fn after_a_medium_has_lost(in_memory: bool) {
     let mut random = Random::seeded();
     let mut volume = Volume::thin(96, 24);
     let mut journal = Journal::default();
@@ -131,7 +138,9 @@ fn a_medium_that_loses_what_it_cannot_take() {
     journal.check(broker.addr(), &Loss::Nothing, "what is in the cache");
     assert_eq!(failures(&broker, "doomed"), 1);
     broker.kill();
-    volume.remount();
+    if !in_memory {
+        volume.remount();
+    }
     let broker = start(&volume.data()).run();
     // Anything since the last flush that worked may be gone.
     let loss = Loss::Suffix { known_before: long_ago(), durable };
@@ -139,7 +148,11 @@ fn a_medium_that_loses_what_it_cannot_take() {
     println!("{lost} of {} records lost", before.len());
     journal.append(broker.addr(), &place("doomed"));
     assert!(broker.terminate().0.success());
+    // What was served is what the medium has.
+    volume.remount();
     assert_verifies(&volume.data(), "after the restart");
+    let broker = start(&volume.data()).run();
+    journal.check(broker.addr(), &Loss::Nothing, "with nothing in memory");
 }
 
 fn long_ago() -> Instant {
