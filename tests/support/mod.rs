@@ -15,6 +15,7 @@ pub mod http;
 mod inject;
 mod journal;
 mod load;
+mod privileged;
 mod raw;
 mod rules;
 mod strace;
@@ -31,6 +32,7 @@ pub use cgroup::ControlGroup;
 pub use inject::{INJECT_TOOLS, Tracer, inject, inject_on};
 pub use journal::{Journal, Loss, Place, Stamp, durable_ends};
 pub use load::{Commits, GROUP, Load, Outcome, Plan, assert_group_resumes};
+pub use privileged::privileged;
 pub use raw::{
     COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
     frames_of, handshake, name,
@@ -38,7 +40,7 @@ pub use raw::{
 pub use rules::RULES;
 pub use strace::{Event, Trace, Traced};
 pub use verify::{assert_verifies, findings, verify};
-pub use volume::{Ballast, VOLUME_TOOLS, Volume, privileged};
+pub use volume::{Ballast, VOLUME_TOOLS, Volume};
 
 /// How long anything may take before a test gives up: it only ends a hang. No test fails because something took long; where
 /// times are compared, both are of the same run, or what took too short a time is the fault.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::broker::{Broker, Start};
-use super::wait_for;
+use super::{INJECT_TOOLS, privileged, wait_for};
 
 /// One end of a system call.
 #[derive(Debug, Clone)]
@@ -44,12 +44,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Notes these calls (`a,b`) in a file in `dir`, and tampers with them (`fdatasync:delay_enter=1000`). `None` if that
-    /// is not possible here.
+    /// Notes these calls (`a,b`) in a file in `dir`, and tampers with them (`fdatasync:delay_enter=1000`). `None` where
+    /// such tests are left out.
     pub fn of(dir: &Path, calls: &str, inject: &str) -> Option<Self> {
-        let tried = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
-        if !tried.is_ok_and(|output| output.status.success()) {
-            println!("skipped: strace does not work here");
+        if !privileged(&INJECT_TOOLS) {
             return None;
         }
         let log = dir.join("strace");
