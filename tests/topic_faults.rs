@@ -9,7 +9,7 @@ mod support;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
 use hermitmq::broker::{Change, TopicChange, TopicError, TopicOptions};
 use hermitmq::config::Config;
@@ -18,7 +18,7 @@ use hermitmq::server::{Server, StartError};
 use hermitmq::storage::DataDirError;
 use support::{
     INJECT_TOOLS, RawClient, assert_verifies, commit, copy_dir, drain, frame, inject, listing,
-    privileged, scratch_in_memory, wait_for,
+    privileged, run_to_end, scratch_in_memory, wait_for,
 };
 
 const DATA: &str = "HERMITMQ_TEST_CHILD_DATA";
@@ -82,14 +82,11 @@ fn child() {
 /// Runs [`child`] on a data directory until it ends or is killed.
 fn run(data: &Path, work: &str, what: &str) -> ExitStatus {
     let command: Vec<OsString> = inject(what);
-    let output = Command::new(&command[0])
-        .args(&command[1..])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-        .envs([(DATA, data.as_os_str()), (WORK, work.as_ref())])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let mut child = Command::new(&command[0]);
+    child.args(&command[1..]).arg(std::env::current_exe().unwrap());
+    child.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
+    child.envs([(DATA, data.as_os_str()), (WORK, work.as_ref())]);
+    let output = run_to_end(child, Vec::new());
     let killed = output.status.signal() == Some(9);
     assert!(
         killed || output.status.success(),

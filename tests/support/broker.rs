@@ -1,10 +1,10 @@
 //! A broker as a process of its own, with its log.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -391,52 +391,6 @@ impl Drop for Broker {
             eprintln!("the broker's log, last {} lines:\n{}", tail.len(), tail.join("\n"));
         }
     }
-}
-
-/// Waits for the end of a command; kills it if it does not end (and fails then).
-pub fn end_of(child: &mut Child) -> ExitStatus {
-    end_in_time(child).unwrap_or_else(|| panic!("process {} did not end", child.id()))
-}
-
-/// `None` if the command did not end and was killed.
-fn end_in_time(child: &mut Child) -> Option<ExitStatus> {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return Some(status);
-        }
-        if start.elapsed() > 4 * HANG {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            return None;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-}
-
-/// Runs a command with `input` on its standard input until it ends; kills it if it does not end (and fails then).
-pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
-    let shown = format!("{command:?}");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    // A command that ends early closes its end: that is no failure here.
-    let writer = std::thread::spawn(move || stdin.write_all(&input).is_ok());
-    let read = |mut from: Box<dyn Read + Send>| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            from.read_to_end(&mut bytes).unwrap();
-            bytes
-        })
-    };
-    let stdout = read(Box::new(child.stdout.take().unwrap()));
-    let stderr = read(Box::new(child.stderr.take().unwrap()));
-    let Some(status) = end_in_time(&mut child) else {
-        let said = String::from_utf8_lossy(&stderr.join().unwrap()).into_owned();
-        panic!("{shown} did not end; it said: {said}");
-    };
-    let _ = writer.join();
-    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
 
 /// The binary with arguments, in a bare environment.

@@ -18,6 +18,7 @@ mod load;
 mod privileged;
 mod raw;
 mod rules;
+mod running;
 mod strace;
 pub mod tunnel;
 pub mod v1_1;
@@ -27,7 +28,7 @@ mod volume;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use broker::{AGAIN, Broker, Ended, KEPT, LogLine, Start, end_of, exe, hermitmq, run_to_end};
+pub use broker::{AGAIN, Broker, Ended, KEPT, LogLine, Start, exe, hermitmq};
 pub use cgroup::ControlGroup;
 pub use inject::{INJECT_TOOLS, Tracer, inject, inject_on};
 pub use journal::{Journal, Loss, Place, Stamp, durable_ends};
@@ -38,6 +39,7 @@ pub use raw::{
     frames_of, handshake, name,
 };
 pub use rules::RULES;
+pub use running::{Running, run_to_end};
 pub use strace::{Event, Trace, Traced};
 pub use verify::{assert_verifies, findings, verify};
 pub use volume::{Ballast, VOLUME_TOOLS, Volume};
