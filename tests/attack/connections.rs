@@ -72,7 +72,7 @@ fn a_flood_beyond_the_limit() {
 fn no_descriptors_left() {
     let _alone = alone();
     let (_dir, data) = scratch_in_memory();
-    let start = Start::on(&data).with_admin();
+    let start = Start::on(&data).with_admin().arg("--set").arg("server.reactors=2");
     let broker = start.run_under(&["sh", "-c", "ulimit -n 64 && exec \"$@\"", "sh"]);
     let addr = broker.addr();
     let mut there = RawClient::produce(addr, "t", 0);

@@ -11,7 +11,8 @@ use super::crowd::{connect, push, room_for};
 use super::support::http::{closed, metric};
 use super::support::v1_1::producer;
 use super::support::{
-    Broker, ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch, wait_for,
+    Broker, ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch_on_disk,
+    wait_for,
 };
 
 const LIMIT: &str = "67108864";
@@ -63,7 +64,7 @@ fn assert_given_back(admin: SocketAddr) {
 fn large_frames_of_many_producers_in_little_memory() {
     let Some(group) = ControlGroup::memory(LIMIT) else { return };
     let _alone = alone();
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_on_disk();
     let (mut broker, _stalled) = beside_stalled(&group, &data);
     let addr = broker.addr();
     let mut other = RawClient::produce(addr, "other", 0);
@@ -84,7 +85,7 @@ fn large_frames_of_many_producers_in_little_memory() {
 fn large_frames_of_many_producers_disturb_nobody() {
     let Some(group) = ControlGroup::memory("134217728") else { return };
     let _alone = alone();
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_on_disk();
     let (broker, _stalled) = beside_stalled(&group, &data);
     let addr = broker.addr();
     assert_undisturbed(addr, "200 producers of 50 MiB", || large_frames(addr));
@@ -98,9 +99,12 @@ fn small_parts_of_many_clients() {
     let _alone = alone();
     let Some(group) = ControlGroup::memory(LIMIT) else { return };
     let count = room_for(if is_long() { 8000 } else { 5000 });
-    let (_dir, data) = scratch();
-    let start = Start::on(&data).with_admin().by(group.enter()).arg("--set");
-    let mut broker = start.arg("server.handshake_timeout_sec=60").run();
+    let (_dir, data) = scratch_on_disk();
+    let mut start = Start::on(&data).with_admin().by(group.enter());
+    for setting in ["server.handshake_timeout_sec=60", "server.reactors=2"] {
+        start = start.arg("--set").arg(setting);
+    }
+    let mut broker = start.run();
     let (addr, admin) = (broker.addr(), broker.admin());
     RawClient::produce(addr, "t", 0).append(&frame(1, b"", b"x"));
     let mut part = handshake(PRODUCE, &["t"], 0);
@@ -120,6 +124,7 @@ fn small_parts_of_many_clients() {
     let clients = parts();
     // All but 256 for each reactor.
     let given_up = i64::try_from(count / 2).unwrap() - 512;
+    assert!(given_up > 0, "{count} clients are too few: the hard limit of open files is low here");
     wait_for("handshakes to be given up", || {
         (closed(admin, "handshake_timeout") >= given_up).then_some(())
     });

@@ -34,7 +34,7 @@ pub fn privileged(tools: &[&str]) -> bool {
 }
 
 /// What a test says that cannot run here.
-pub(super) fn lacking(what: &str) -> String {
+pub fn lacking(what: &str) -> String {
     format!(
         "this test needs {what} (Debian: apt-get install e2fsprogs iproute2 mount perl strace, and be root who may mount and \
          trace, with loop devices and a control group of memory); HERMITMQ_SKIP_PRIVILEGED=1 leaves such tests out"

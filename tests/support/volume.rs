@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::{HANG, wait_for};
+use super::{HANG, scratch, wait_for};
 
 /// What a [`Volume`] needs.
 pub const VOLUME_TOOLS: [&str; 5] = ["mount", "umount", "mkfs.ext4", "truncate", "perl"];
@@ -84,7 +84,7 @@ impl Volume {
 
     /// An ext4 that believes to have `mib` MiB, on a medium with room for `backed` of them.
     pub fn thin(mib: u32, backed: u32) -> Self {
-        let dir = tempfile::Builder::new().prefix("hermitmq-volume-").tempdir().unwrap();
+        let (dir, _) = scratch();
         let size = format!("size={backed}m");
         let tmpfs = ["-t", "tmpfs", "-o", &size, "hermitmq-test"].map(OsStr::new);
         let tmpfs = Mount::new(dir.path().join("medium"), &tmpfs);
