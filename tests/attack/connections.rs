@@ -41,7 +41,8 @@ fn ten_thousand_that_are_idle() {
     };
     assert_undisturbed(addr, "10,000 idle connections", idle);
     println!("{count} idle connections: {grown} KiB");
-    assert!(grown <= KIB_EACH * count as u64, "{grown} KiB for {count} connections");
+    // What is taken once, whatever their number, counts where they are few.
+    assert!(grown <= KIB_EACH * count as u64 + 1024, "{grown} KiB for {count} connections");
     wait_for("all to be gone", || (there() == 0).then_some(()));
 }
 

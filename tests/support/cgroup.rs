@@ -1,7 +1,7 @@
 //! Control groups with a limit, of version 1 or 2.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -24,9 +24,9 @@ impl ControlGroup {
         }
         let own = fs::read_to_string("/proc/self/cgroup").unwrap();
         // `9:cpu,memory:/path` in version 1, `0::/path` in version 2.
-        let version =
+        let has_memory =
             |line: &&str| line.split(':').nth(1).unwrap().split(',').any(|c| c == "memory");
-        let made = match own.lines().find(version) {
+        let made = match own.lines().find(has_memory) {
             Some(line) => Self::v1(line, limit),
             None => Self::v2(own.lines().find(|line| line.starts_with("0::")).unwrap(), limit),
         };
@@ -38,7 +38,7 @@ impl ControlGroup {
     fn v1(line: &str, limit: &str) -> io::Result<Self> {
         let parent = Path::new(MOUNT).join("memory").join(path_in(line));
         let group = Self::below(&parent, 1)?;
-        fs::write(group.dir.join("memory.limit_in_bytes"), limit)?;
+        set(&group.dir.join("memory.limit_in_bytes"), limit)?;
         Ok(group)
     }
 
@@ -49,8 +49,8 @@ impl ControlGroup {
         for parent in own.ancestors().take_while(|dir| dir.starts_with(MOUNT)) {
             let limited = |group: Self| {
                 // It may be enabled already, by somebody who alone may do that.
-                let _ = fs::write(parent.join("cgroup.subtree_control"), "+memory");
-                fs::write(group.dir.join("memory.max"), limit).map(|()| group)
+                let _ = set(&parent.join("cgroup.subtree_control"), "+memory");
+                set(&group.dir.join("memory.max"), limit).map(|()| group)
             };
             tried = Self::below(parent, 2).and_then(limited);
             if tried.is_ok() {
@@ -96,6 +96,11 @@ impl ControlGroup {
         let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
         ["sh", "-c", script].map(Into::into).into_iter().chain([self.dir.clone().into()]).collect()
     }
+}
+
+/// Writes to a file that is there: where there is none, this is no control group, or one without the controller.
+fn set(file: &Path, value: &str) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).open(file)?.write_all(value.as_bytes())
 }
 
 /// The path in a line of `/proc/PID/cgroup`, below the mount.
