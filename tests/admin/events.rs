@@ -117,7 +117,7 @@ fn a_listener_who_does_not_read_holds_up_nobody() {
     let mut events = Events::watch(admin);
     let (mut held, mut unchanged) = (0, 0);
     let full = events.find(|_| {
-        let now = deaf.peek(&mut [0; 65_536]).unwrap();
+        let now = deaf.peek(&mut vec![0; 65_536]).unwrap();
         unchanged = if now == held { unchanged + 1 } else { 0 };
         held = now;
         unchanged == 2
