@@ -117,12 +117,13 @@ fn a_medium_that_loses_what_it_cannot_take() {
     if !privileged(&VOLUME_TOOLS) {
         return;
     }
-    for in_memory in [false, true] {
-        after_a_medium_has_lost(in_memory);
-    }
+    assert!(after_a_medium_has_lost(false));
+    // Now and then it has lost the journal of the file system as well.
+    assert!((0..20).any(|_| after_a_medium_has_lost(true)), "never without a remount");
 }
 
-fn after_a_medium_has_lost(in_memory: bool) {
+/// False if the file system takes nothing more until it is mounted again, and it was not to be.
+fn after_a_medium_has_lost(in_memory: bool) -> bool {
     let mut random = Random::seeded();
     let mut volume = Volume::thin(96, 24);
     let mut journal = Journal::default();
@@ -140,6 +141,8 @@ fn after_a_medium_has_lost(in_memory: bool) {
     broker.kill();
     if !in_memory {
         volume.remount();
+    } else if std::fs::File::create(volume.path().join("probe")).is_err() {
+        return false;
     }
     let broker = start(&volume.data()).run();
     // Anything since the last flush that worked may be gone.
@@ -153,6 +156,7 @@ fn after_a_medium_has_lost(in_memory: bool) {
     assert_verifies(&volume.data(), "after the restart");
     let broker = start(&volume.data()).run();
     journal.check(broker.addr(), &Loss::Nothing, "with nothing in memory");
+    true
 }
 
 fn long_ago() -> Instant {
