@@ -36,6 +36,7 @@ def files():
         ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES}", SUITE, unfinished],
         capture_output=True,
         text=True,
+        timeout=1800,
     )
     if done.returncode != 0:
         shutil.rmtree(unfinished, ignore_errors=True)

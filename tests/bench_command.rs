@@ -6,10 +6,10 @@ mod support;
 use std::path::Path;
 use std::process::Output;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use support::{Broker, drain, hermitmq, listing, run_to_end, scratch, wait_for};
+use support::{Broker, Running, drain, hermitmq, listing, run_to_end, scratch, wait_for};
 
 const HEADER_LEN: u64 = 29;
 
@@ -353,15 +353,14 @@ fn a_signal_leaves_nothing_behind() {
     let (dir, _) = scratch();
     let path = dir.path().to_str().unwrap();
     let args = ["bench", "compare", "--dir", path, "--mb", "1", "--rounds", "1000"];
-    let mut child = hermitmq(&args).stdout(std::process::Stdio::null()).spawn().unwrap();
+    let child = Running::spawn(hermitmq(&args).stdout(std::process::Stdio::null()));
     let pid = child.id();
     let peers = wait_for("both sides to run", || {
         Some(children(pid)).filter(|children| children.len() == 2)
     });
     wait_for("something to leave behind", || (!listing(dir.path()).is_empty()).then_some(()));
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::INT).unwrap();
-    let status = wait_for("the end", || child.try_wait().unwrap());
-    assert_eq!(status.code(), Some(130));
+    child.signal(Signal::INT);
+    assert_eq!(child.end().code(), Some(130));
     assert_eq!(listing(dir.path()), [""; 0]);
     wait_for("both sides to end", || peers.iter().all(|&pid| !runs(pid)).then_some(()));
 }

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 
-use support::{Broker, Random, Start, drain, exe, hermitmq, run_to_end, scratch, sha256, wait_for};
+use support::{Broker, Random, Running, Start, drain, exe, hermitmq, run_to_end, scratch, sha256};
 
 const LINES: usize = 100_000;
 
@@ -208,14 +208,12 @@ fn a_consumer_follows_the_tail() {
     let addr = broker.addr().to_string();
     ok(&["produce", "t", "--broker", &addr], "old\n");
     let mut command = hermitmq(&["consume", "t", "--broker", &addr, "--from", "earliest"]);
-    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Running::spawn(command.stdout(Stdio::piped()));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "old");
     ok(&["produce", "t", "--broker", &addr], "new\n");
     // Written at once, not when a buffer is full.
     assert_eq!(lines.next().unwrap().unwrap(), "new");
-    child.kill().unwrap();
-    child.wait().unwrap();
 }
 
 #[test]
@@ -250,14 +248,12 @@ fn a_reader_that_has_enough_is_no_error() {
     let addr = broker.addr().to_string();
     ok(&["produce", "log", "--broker", &addr], generated_lines());
     let mut command = hermitmq(&["consume", "log", "--broker", &addr, "--from", "earliest"]);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
     let mut stdout = child.stdout.take().unwrap();
     stdout.read_exact(&mut [0; 1]).unwrap();
     drop(stdout);
-    let status = wait_for("the consumer to end", || child.try_wait().unwrap());
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!((status.code(), said.as_str()), (Some(0), ""));
+    let ended = child.output();
+    assert_eq!((ended.status.code(), &ended.stderr[..]), (Some(0), &b""[..]));
 }
 
 fn one_line(output: &Output) -> String {

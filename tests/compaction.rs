@@ -144,7 +144,7 @@ fn killed_at_each_call_of_compaction() {
             drop(tracer);
             // Before a start has put it right, too.
             assert_verifies(&data, &what);
-            let broker = wait_for("the lock to be free", || start(&data, 0).try_run().ok());
+            let broker = start(&data, 0).run_after_kill();
             let after = held(&broker, "after");
             assert!(
                 after.iter().all(|(offset, frame)| before.get(offset) == Some(frame)),
@@ -158,7 +158,7 @@ fn killed_at_each_call_of_compaction() {
             assert_eq!(left.iter().find(temporary), None, "{what}");
             assert_verifies(&data, &what);
             // The next one does the rest.
-            let broker = wait_for("the lock to be free", || start(&data, 1).try_run().ok());
+            let broker = start(&data, 1).run_after_kill();
             let dir = data.join(format!("{TOPIC}_0"));
             wait_for("compaction", || (log_bytes(&dir) < 2 << 20).then_some(()));
             drop(broker);
@@ -271,7 +271,7 @@ fn committed_offsets_are_compacted_and_kept() {
     assert!(log_bytes(&dir) > 0);
     wait_for("compaction", || (log_bytes(&dir) < 2 << 20).then_some(()));
     broker.kill();
-    let broker = wait_for("the lock to be free", || start(&data, 0).try_run().ok());
+    let broker = start(&data, 0).run_after_kill();
     for group in groups {
         let got = drain(broker.addr(), group, TOPIC, 0);
         assert_eq!(got.first().map(|frame| frame.header.offset), Some(COMMITS - 1), "{group}");

@@ -142,6 +142,36 @@ fn a_medium_that_loses_what_it_cannot_take() {
     assert_verifies(&volume.data(), "after the restart");
 }
 
+/// At a restart memory still holds the files as they were written: that is not what the medium has.
+#[test]
+fn what_only_memory_holds_is_not_served_after_a_restart() {
+    if !privileged(&VOLUME_TOOLS) {
+        return;
+    }
+    let mut random = Random::seeded();
+    // Where the medium has lost the journal of the file system as well, nobody can start without a remount: anew.
+    let (mut volume, mut journal, loss) = wait_for("a file system that goes on", || {
+        let (volume, mut journal) = (Volume::thin(96, 24), Journal::default());
+        let broker = start(&volume.data()).run();
+        append_until_refused(&broker, &mut journal, random.next());
+        let durable = durable_ends(&volume.data(), &[place("doomed")]);
+        volume.enlarge_medium(200);
+        broker.kill();
+        let writable = std::fs::File::create(volume.path().join("probe")).is_ok();
+        writable.then_some((volume, journal, Loss::Suffix { known_before: long_ago(), durable }))
+    });
+    let broker = start(&volume.data()).run();
+    journal.check(broker.addr(), &loss, "after the restart");
+    let served = drain(broker.addr(), "reader", "doomed", 0);
+    broker.kill();
+    volume.remount();
+    let broker = start(&volume.data()).run();
+    let stored = drain(broker.addr(), "reader", "doomed", 0);
+    println!("{} frames were served, {} are there", served.len(), stored.len());
+    assert!(served.len() <= stored.len());
+    assert!(served.iter().zip(&stored).all(|(served, stored)| served.bytes == stored.bytes));
+}
+
 fn long_ago() -> Instant {
     Instant::now().checked_sub(Duration::from_mins(1)).unwrap()
 }

@@ -171,7 +171,7 @@ fn a_start_without_a_single_block() {
     let broker = started.unwrap_or_else(|ended| panic!("{}\n{}", ended.status, ended.log));
     journal.check(broker.addr(), &Loss::Nothing, "full");
     broker.kill();
-    let broker = wait_for("the lock to be free", || start(&data, 1).try_run().ok());
+    let broker = start(&data, 1).run_after_kill();
     journal.check(broker.addr(), &Loss::Nothing, "with space");
     appends_work_again(&broker, &mut journal);
 }
@@ -193,7 +193,7 @@ fn a_start_that_cannot_rename() {
     let names = names_in_use(&data.join("orders_0"), |name| name.contains(".wal"));
     assert!(names.iter().any(|name| name.ends_with(".wal.new")), "{names:?}");
     broker.kill();
-    let broker = wait_for("the lock to be free", || start(&data, 1).try_run().ok());
+    let broker = start(&data, 1).run_after_kill();
     journal.check(broker.addr(), &Loss::Nothing, "with space");
     appends_work_again(&broker, &mut journal);
 }

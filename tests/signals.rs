@@ -4,6 +4,7 @@
 mod support;
 
 use std::sync::mpsc::sync_channel;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use support::http::metric;
@@ -121,4 +122,39 @@ fn no_client_holds_up_the_end() {
         (number("hermitmq_connections") == 3 && reading).then_some(())
     });
     assert_eq!(broker.terminate().0.code(), Some(0));
+}
+
+/// A producer that reads no acks, once nothing more is taken from it.
+fn deaf_producer(broker: &Broker) -> RawClient {
+    let client = RawClient::produce(broker.addr(), "t", 0);
+    socket2::SockRef::from(client.stream()).set_recv_buffer_size(4096).unwrap();
+    let mut sender = client.split();
+    let frames = frame(1, b"", b"x").repeat(100);
+    std::thread::spawn(move || while sender.try_send(&frames) {});
+    let mut taken = vec![0];
+    wait_for("its acks to fill the socket", || {
+        std::thread::sleep(Duration::from_millis(100));
+        taken.push(metric(broker.admin(), "hermitmq_records_in_total"));
+        let last = &taken[taken.len().saturating_sub(4)..];
+        (last[0] > 0 && last.iter().all(|now| *now == last[0])).then_some(())
+    });
+    client
+}
+
+#[test]
+fn clients_hold_up_the_end_for_as_long_as_is_set() {
+    let brokers = [15, 1].map(|seconds| {
+        let (dir, data) = scratch_in_memory();
+        let timeout = "HERMITMQ_SERVER__SHUTDOWN_TIMEOUT_SEC";
+        let broker = Start::on(&data).with_admin().env(timeout, seconds).run();
+        let client = deaf_producer(&broker);
+        (dir, broker, client)
+    });
+    let [(_, mut patient, _client), (_, hasty, _other)] = brokers;
+    patient.signal(Signal::TERM);
+    let (status, log) = hasty.terminate();
+    assert_eq!(status.code(), Some(0));
+    let broken_off = "connections broken off: they did not take their answers in time";
+    assert!(log.iter().any(|line| line.get("message") == broken_off), "{log:?}");
+    assert!(patient.is_running(), "the one that waits longer, and was told first");
 }

@@ -15,8 +15,8 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use support::{
-    Broker, RawClient, Start, VOLUME_TOOLS, Volume, drain, exe, frame, listing, privileged,
-    run_to_end, scratch_in_memory,
+    Broker, RawClient, Start, VOLUME_TOOLS, Volume, drain, exe, frame, lacking, listing,
+    privileged, run_to_end, scratch, scratch_in_memory,
 };
 
 /// Some user without privileges.
@@ -52,12 +52,22 @@ fn as_nobody(exe: &Path, data: &Path) -> Command {
     command
 }
 
-/// A copy of the program in a directory that others may enter: the build's own may be closed to them.
-fn for_others(dir: &Path) -> PathBuf {
-    fs::set_permissions(dir, fs::Permissions::from_mode(0o755)).unwrap();
-    let binary = dir.join("hermitmq");
-    fs::copy(exe(), &binary).unwrap();
-    binary
+/// A scratch directory that others may enter, the data directory in it, and a copy of the program that they can run: the
+/// build's own may be closed to them, and nothing can be run where memory is a file system of a container.
+fn for_others() -> (tempfile::TempDir, PathBuf, PathBuf) {
+    let places = [scratch_in_memory, scratch].into_iter().map(|place| place());
+    let mut open = places.map(|(dir, data)| {
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let binary = dir.path().join("hermitmq");
+        fs::copy(exe(), &binary).unwrap();
+        (dir, data, binary)
+    });
+    let can_run = |binary: &Path| {
+        let version = run_by_nobody(binary).arg("--version").output();
+        version.is_ok_and(|output| output.status.success())
+    };
+    let found = open.find(|(_, _, binary)| can_run(binary));
+    found.unwrap_or_else(|| panic!("{}", lacking("a directory where others may run programs")))
 }
 
 #[test]
@@ -65,8 +75,7 @@ fn a_volume_of_another_user() {
     if !privileged(&[]) {
         return;
     }
-    let (dir, data) = scratch_in_memory();
-    let binary = for_others(dir.path());
+    let (_dir, data, binary) = for_others();
     fs::create_dir(&data).unwrap();
     let path = data.to_str().unwrap();
     let uid = NOBODY.to_string();
@@ -97,8 +106,7 @@ fn a_configuration_of_another_user() {
     if !privileged(&[]) {
         return;
     }
-    let (dir, data) = scratch_in_memory();
-    let binary = for_others(dir.path());
+    let (dir, data, binary) = for_others();
     let file = dir.path().join("hermitmq.toml");
     fs::write(&file, "").unwrap();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();

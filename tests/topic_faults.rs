@@ -9,15 +9,16 @@ mod support;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Command, ExitStatus};
 
 use hermitmq::broker::{Change, TopicChange, TopicError, TopicOptions};
 use hermitmq::config::Config;
 use hermitmq::model::TopicName;
-use hermitmq::server::Server;
+use hermitmq::server::{Server, StartError};
+use hermitmq::storage::DataDirError;
 use support::{
     INJECT_TOOLS, RawClient, assert_verifies, commit, copy_dir, drain, frame, inject, listing,
-    privileged, scratch_in_memory, wait_for,
+    privileged, run_to_end, scratch_in_memory, wait_for,
 };
 
 const DATA: &str = "HERMITMQ_TEST_CHILD_DATA";
@@ -31,17 +32,18 @@ fn topic(name: &str) -> TopicName {
     TopicName::parse(name).unwrap()
 }
 
-fn try_start(data: &Path) -> Option<Server> {
+fn start(data: &Path) -> Server {
     let mut config = Config::default();
     config.admin.listen.clear();
     config.server.port = 0;
     config.server.reactors = 1;
     data.clone_into(&mut config.storage.data_dir);
-    Server::start(&config).ok()
-}
-
-fn start(data: &Path) -> Server {
-    wait_for("the lock to be free", || try_start(data))
+    // Whoever was killed may hold the directory for a moment.
+    wait_for("the directory to be free", || match Server::start(&config) {
+        Ok(server) => Some(server),
+        Err(StartError::DataDir(DataDirError::Held { .. })) => None,
+        Err(error) => panic!("no start: {error}"),
+    })
 }
 
 fn leftovers(data: &Path) -> Vec<String> {
@@ -80,14 +82,11 @@ fn child() {
 /// Runs [`child`] on a data directory until it ends or is killed.
 fn run(data: &Path, work: &str, what: &str) -> ExitStatus {
     let command: Vec<OsString> = inject(what);
-    let output = Command::new(&command[0])
-        .args(&command[1..])
-        .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "child", "--nocapture", "--test-threads=1"])
-        .envs([(DATA, data.as_os_str()), (WORK, work.as_ref())])
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let mut child = Command::new(&command[0]);
+    child.args(&command[1..]).arg(std::env::current_exe().unwrap());
+    child.args(["--exact", "child", "--nocapture", "--test-threads=1"]);
+    child.envs([(DATA, data.as_os_str()), (WORK, work.as_ref())]);
+    let output = run_to_end(child, Vec::new());
     let killed = output.status.signal() == Some(9);
     assert!(
         killed || output.status.success(),

@@ -268,7 +268,7 @@ pub(super) struct DemoArgs {
     /// End after so long
     #[arg(long, value_name = "N")]
     pub(super) seconds: Option<u32>,
-    /// Where the temporary directory is made [default: in memory, else where the system has such]
+    /// Where the temporary directory is made [default: in memory if there is room, else where the system has such]
     #[arg(long)]
     pub(super) dir: Option<PathBuf>,
 }

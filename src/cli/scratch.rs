@@ -13,6 +13,15 @@ use super::failure::Failure;
 /// Memory as a file system, where Linux has it.
 const MEMORY: &str = "/dev/shm";
 
+/// Free bytes that memory must have to be used: containers have 64 MiB of it, and what is measured writes more.
+const MEMORY_MIN: u64 = 1 << 30;
+
+/// Whether there is room for what is measured.
+fn has_room(path: &Path) -> bool {
+    let free = rustix::fs::statvfs(path).map(|stat| stat.f_bavail * stat.f_frsize);
+    free.is_ok_and(|free| free >= MEMORY_MIN)
+}
+
 /// Something that outlives this process unless it is cleaned up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Leftover {
@@ -73,9 +82,9 @@ pub(super) fn forget(leftover: &Leftover) {
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// A new directory in `parent`, else in memory, else where the system has its temporary files.
+    /// A new directory in `parent`, else in memory if there is room, else where the system has its temporary files.
     pub(super) fn new(parent: Option<&Path>) -> Result<Self, Failure> {
-        let memory = Some(Path::new(MEMORY)).filter(|path| path.is_dir());
+        let memory = Some(Path::new(MEMORY)).filter(|path| has_room(path));
         let parent = parent.or(memory).map_or_else(std::env::temp_dir, Path::to_path_buf);
         let random = RandomState::new().build_hasher().finish();
         let path = parent.join(format!("hermitmq-{random:016x}"));

@@ -67,3 +67,14 @@ impl Clock for ManualClock {
         self.steady.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_steady_clock_counts_from_its_first_use() {
+        // Not from the epoch, as what moves with the wall clock does.
+        assert!(SystemClock.steady_ns() < SystemClock.now_ns() / 2);
+    }
+}

@@ -41,7 +41,8 @@ fn ten_thousand_that_are_idle() {
     };
     assert_undisturbed(addr, "10,000 idle connections", idle);
     println!("{count} idle connections: {grown} KiB");
-    assert!(grown <= KIB_EACH * count as u64, "{grown} KiB for {count} connections");
+    // What is taken once, whatever their number, counts where they are few.
+    assert!(grown <= KIB_EACH * count as u64 + 1024, "{grown} KiB for {count} connections");
     wait_for("all to be gone", || (there() == 0).then_some(()));
 }
 
@@ -72,7 +73,7 @@ fn a_flood_beyond_the_limit() {
 fn no_descriptors_left() {
     let _alone = alone();
     let (_dir, data) = scratch_in_memory();
-    let start = Start::on(&data).with_admin();
+    let start = Start::on(&data).with_admin().arg("--set").arg("server.reactors=2");
     let broker = start.run_under(&["sh", "-c", "ulimit -n 64 && exec \"$@\"", "sh"]);
     let addr = broker.addr();
     let mut there = RawClient::produce(addr, "t", 0);

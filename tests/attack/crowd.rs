@@ -11,8 +11,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::support::RawClient;
 
-/// Descriptors that are not for the crowd.
+/// Descriptors that are not for the crowd, or half of all.
 const OTHERS: u64 = 1500;
+
+/// Fewer connections prove nothing.
+const LEAST: u64 = 500;
 
 /// Lets this process have as many descriptors as it may; returns how many of `wanted` connections that allows, here and in
 /// a broker.
@@ -20,7 +23,9 @@ pub(super) fn room_for(wanted: u64) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
     setrlimit(Resource::Nofile, raised).unwrap();
-    let most = limit.maximum.unwrap_or(u64::MAX).saturating_sub(OTHERS);
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    let most = hard - OTHERS.min(hard / 2);
+    assert!(most >= LEAST, "a crowd needs a hard limit of open files of more than {hard}");
     if most < wanted {
         eprintln!("only {most} of {wanted} connections: the hard limit of open files is low here");
     }

@@ -1,9 +1,9 @@
 //! Peers that are gone without a word: a network namespace whose link is cut.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use super::support::http::metric;
-use super::support::{RawClient, Start, frame, privileged, scratch, wait_for};
+use super::support::{RawClient, Running, Start, frame, privileged, scratch, wait_for};
 
 /// A network namespace, and a link to it.
 struct Network {
@@ -47,7 +47,7 @@ impl Network {
     }
 
     /// A producer and a consumer in there, which keep their connections.
-    fn clients(&self, port: u16) -> Child {
+    fn clients(&self, port: u16) -> Running {
         let to = format!("/dev/tcp/{}/{port}", self.here);
         let script = format!(
             "exec 3<>{to} && printf '\\x01\\x01t\\0\\0\\0\\0' >&3 && \
@@ -55,7 +55,7 @@ impl Network {
         );
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, "bash", "-c", &script]);
-        command.stdin(Stdio::null()).spawn().unwrap()
+        Running::spawn(command.stdin(Stdio::null()))
     }
 }
 
@@ -83,7 +83,7 @@ fn a_peer_that_is_gone_without_a_word_is_let_go() {
         |role: &str| metric(admin, &format!("hermitmq_connections_by_role{{role=\"{role}\"}}"));
     let mut here = RawClient::produce(addr, "t", 0);
     here.append(&frame(1, b"", b"x"));
-    let mut clients = network.clients(addr.port());
+    let clients = network.clients(addr.port());
     wait_for("both to be there", || (role("producer") == 2 && role("consumer") == 1).then_some(()));
     network.cut();
     // On its way to the consumer, and never confirmed. To the producer nothing is on its way.
@@ -93,7 +93,6 @@ fn a_peer_that_is_gone_without_a_word_is_let_go() {
         here.append(&frame(3, b"", b"z"));
         (role("producer") == 1 && role("consumer") == 0).then_some(())
     });
-    clients.kill().unwrap();
-    clients.wait().unwrap();
+    drop(clients);
     assert_eq!(metric(admin, "hermitmq_connections"), 1);
 }

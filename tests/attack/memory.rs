@@ -14,7 +14,8 @@ use super::quotas;
 use super::support::http::{closed, metric, send};
 use super::support::v1_1::{answer, open, producer};
 use super::support::{
-    Broker, ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch, wait_for,
+    Broker, ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch_on_disk,
+    wait_for,
 };
 
 const LIMIT: &str = "67108864";
@@ -70,7 +71,7 @@ fn assert_given_back_all(admin: SocketAddr) {
 fn large_frames_of_many_producers_in_little_memory() {
     let Some(group) = ControlGroup::memory(LIMIT) else { return };
     let _alone = alone();
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_on_disk();
     let (mut broker, _stalled) = beside_stalled(&group, &data);
     let addr = broker.addr();
     let mut other = RawClient::produce(addr, "other", 0);
@@ -79,7 +80,7 @@ fn large_frames_of_many_producers_in_little_memory() {
         assert_eq!(other.append(&frame(number, b"", b"served all the same")), number);
     }
     assert!(broker.is_running(), "{}", broker.log_text());
-    assert!(group.number("memory.max_usage_in_bytes") > 32 << 20, "it was the broker's");
+    assert!(group.peak() > 32 << 20, "it was the broker's");
     drop(crowd);
     assert_given_back(broker.admin());
     assert!(broker.terminate().0.success());
@@ -91,7 +92,7 @@ fn large_frames_of_many_producers_in_little_memory() {
 fn large_frames_of_many_producers_disturb_nobody() {
     let Some(group) = ControlGroup::memory("134217728") else { return };
     let _alone = alone();
-    let (_dir, data) = scratch();
+    let (_dir, data) = scratch_on_disk();
     let (broker, _stalled) = beside_stalled(&group, &data);
     let addr = broker.addr();
     assert_undisturbed(addr, "200 producers of 50 MiB", || large_frames(addr));
@@ -210,9 +211,12 @@ fn small_parts_of_many_clients() {
     let _alone = alone();
     let Some(group) = ControlGroup::memory(LIMIT) else { return };
     let count = room_for(if is_long() { 8000 } else { 5000 });
-    let (_dir, data) = scratch();
-    let start = Start::on(&data).with_admin().by(group.enter()).arg("--set");
-    let mut broker = start.arg("server.handshake_timeout_sec=60").run();
+    let (_dir, data) = scratch_on_disk();
+    let mut start = Start::on(&data).with_admin().by(group.enter());
+    for setting in ["server.handshake_timeout_sec=60", "server.reactors=2"] {
+        start = start.arg("--set").arg(setting);
+    }
+    let mut broker = start.run();
     let (addr, admin) = (broker.addr(), broker.admin());
     RawClient::produce(addr, "t", 0).append(&frame(1, b"", b"x"));
     let mut part = handshake(PRODUCE, &["t"], 0);
@@ -232,6 +236,7 @@ fn small_parts_of_many_clients() {
     let clients = parts();
     // All but 256 for each reactor.
     let given_up = i64::try_from(count / 2).unwrap() - 512;
+    assert!(given_up > 0, "{count} clients are too few: the hard limit of open files is low here");
     wait_for("handshakes to be given up", || {
         (closed(admin, "handshake_timeout") >= given_up).then_some(())
     });

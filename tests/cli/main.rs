@@ -4,31 +4,18 @@
 #![allow(clippy::unwrap_used)]
 
 mod broker;
+#[path = "../support/mod.rs"]
+mod support;
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::process::{Child, Command, Output, Stdio};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Output, Stdio};
 use std::time::{Duration, Instant};
 
 use broker::Broker;
-
-fn hermitmq(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_hermitmq"));
-    command.args(args).env_remove("HERMITMQ_BROKER");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
+use support::{Running, hermitmq, run_to_end};
 
 fn run(args: &[&str], input: &[u8]) -> Output {
-    let mut child = hermitmq(args).spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let input = input.to_vec();
-    let writer = std::thread::spawn(move || {
-        // A command that ends early does not read everything.
-        let _ = stdin.write_all(&input);
-    });
-    let output = child.wait_with_output().unwrap();
-    writer.join().unwrap();
-    output
+    run_to_end(hermitmq(args), input.to_vec())
 }
 
 fn stderr(output: &Output) -> String {
@@ -49,16 +36,10 @@ fn consume(broker: &Broker, args: &[&str]) -> Vec<u8> {
 }
 
 /// A consumer that goes on until it is told to stop.
-fn follow(broker: &Broker, args: &[&str]) -> Child {
+fn follow(broker: &Broker, args: &[&str]) -> Running {
     let addr = broker.addr();
-    hermitmq(&[&["consume", "t", "--protocol", "1.0", "--broker", &addr], args].concat())
-        .spawn()
-        .unwrap()
-}
-
-fn interrupt(child: &Child) {
-    let pid = rustix::process::Pid::from_child(child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let args = [&["consume", "t", "--protocol", "1.0", "--broker", &addr], args].concat();
+    Running::spawn(hermitmq(&args).stdout(Stdio::piped()).stderr(Stdio::piped()))
 }
 
 fn wait_until(what: &str, holds: impl Fn() -> bool) {
@@ -132,8 +113,8 @@ fn a_follower_commits_while_it_waits_and_ends_well_when_interrupted() {
     line.clear();
     stdout.read_line(&mut line).unwrap();
     assert_eq!(line, "c\n", "records are shown as they come");
-    interrupt(&child);
-    let output = child.wait_with_output().unwrap();
+    child.signal(rustix::process::Signal::INT);
+    let output = child.output();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(broker.committed("g"), Some(3), "committed at the end");
 }
@@ -146,7 +127,7 @@ fn a_reader_that_goes_away_is_no_error() {
     let mut child = follow(&broker, &[]);
     let mut start = [0; 10];
     child.stdout.take().unwrap().read_exact(&mut start).unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output();
     assert_eq!((output.status.code(), stderr(&output)), (Some(0), String::new()));
 }
 
@@ -170,8 +151,9 @@ fn a_broker_that_is_not_there() {
         "hermitmq: cannot connect to 127.0.0.1:1: connection refused; is the broker running? \
          Start one with `hermitmq serve`\n"
     );
-    let from_env = hermitmq(&["consume", "t"]).env("HERMITMQ_BROKER", "127.0.0.1:2").output();
-    assert!(stderr(&from_env.unwrap()).contains("127.0.0.1:2: connection refused"));
+    let mut from_env = hermitmq(&["consume", "t"]);
+    from_env.env("HERMITMQ_BROKER", "127.0.0.1:2");
+    assert!(stderr(&run_to_end(from_env, Vec::new())).contains("127.0.0.1:2: connection refused"));
 }
 
 #[test]
@@ -189,8 +171,9 @@ fn exit_codes_of_usage_and_configuration() {
     assert_eq!(lines.lines().count(), 2, "{lines}");
     assert!(lines.lines().all(|line| line.starts_with("hermitmq: server.")), "{lines}");
 
-    let show = hermitmq(&["config", "show"]).env("HERMITMQ_SERVER__PORT", "1").output().unwrap();
-    let text = String::from_utf8(show.stdout).unwrap();
+    let mut show = hermitmq(&["config", "show"]);
+    show.env("HERMITMQ_SERVER__PORT", "1");
+    let text = String::from_utf8(run_to_end(show, Vec::new()).stdout).unwrap();
     assert!(text.contains("server.port = 1  # HERMITMQ_SERVER__PORT\n"), "{text}");
     let check = run(&["config", "check", "config/hermitmq.toml"], b"");
     assert_eq!(check.stdout, b"config/hermitmq.toml: ok\n");

@@ -7,8 +7,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use super::pty::Pty;
-use super::signal;
-use super::support::{end_of, hermitmq, listing, scratch};
+use super::support::{Running, hermitmq, listing, run_to_end, scratch};
 
 /// The demo in a directory of the test's own, and that directory.
 fn demo(dir: &Path, args: &[&str]) -> Command {
@@ -24,15 +23,15 @@ fn lag(line: &str, group: &str) -> Option<u64> {
 #[test]
 fn without_a_terminal_a_line_a_second() {
     let (dir, _) = scratch();
-    let mut child = demo(dir.path(), &[]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Running::spawn(demo(dir.path(), &[]).stdout(Stdio::piped()));
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     // The slow group falls behind for as long as it goes on.
     let mut lags = lines.filter_map(|line| lag(&line, "slow"));
     let first = lags.find(|lag| *lag > 0).unwrap();
     assert!(lags.any(|lag| lag > first));
     assert_eq!(listing(dir.path()).len(), 1, "one directory for all of it");
-    signal(&child, Signal::INT);
-    assert_eq!(end_of(&mut child).code(), Some(0));
+    child.signal(Signal::INT);
+    assert_eq!(child.end().code(), Some(0));
     assert_eq!(listing(dir.path()), [""; 0], "nothing is left");
 }
 
@@ -41,22 +40,18 @@ fn signalled(signals: &[Signal]) {
     let (dir, _) = scratch();
     let demo = demo(dir.path(), &[]);
     // Whatever runs the tests may have been started to outlive its terminal.
-    let mut child = Command::new("env")
-        .arg("--default-signal=HUP")
-        .arg(demo.get_program())
-        .args(demo.get_args())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut command = Command::new("env");
+    command.arg("--default-signal=HUP").arg(demo.get_program()).args(demo.get_args());
+    let mut child = Running::spawn(command.stdout(Stdio::piped()));
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next().unwrap().unwrap();
     assert_eq!(listing(dir.path()).len(), 1);
-    signal(&child, Signal::STOP);
+    child.signal(Signal::STOP);
     for each in signals {
-        signal(&child, *each);
+        child.signal(*each);
     }
-    signal(&child, Signal::CONT);
-    end_of(&mut child);
+    child.signal(Signal::CONT);
+    child.end();
     assert_eq!(listing(dir.path()), [""; 0], "nothing is left after {signals:?}");
 }
 
@@ -73,7 +68,7 @@ fn nothing_is_left_by_the_second_signal_either() {
 #[test]
 fn it_may_end_by_itself() {
     let (dir, _) = scratch();
-    let output = demo(dir.path(), &["--seconds", "2"]).output().unwrap();
+    let output = run_to_end(demo(dir.path(), &["--seconds", "2"]), Vec::new());
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.lines().all(|line| line.starts_with("in ")) && !text.is_empty(), "{text}");

@@ -5,8 +5,8 @@ use std::process::Stdio;
 
 use rustix::process::Signal;
 
-use super::support::{Broker, end_of, hermitmq, scratch};
-use super::{ok, signal};
+use super::ok;
+use super::support::{Broker, Running, hermitmq, scratch};
 
 #[test]
 fn at_the_tail() {
@@ -17,14 +17,14 @@ fn at_the_tail() {
     for ending in [Signal::INT, Signal::TERM] {
         let mut command =
             hermitmq(&["consume", "t", "--broker", &addr, "--group", "g", "--follow"]);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = Running::spawn(command.stdout(Stdio::piped()));
         let mut stdout = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         stdout.read_line(&mut line).unwrap();
         stdout.read_line(&mut line).unwrap();
         assert!(line == "a\nb\n" || line == "c\nd\n", "{line}");
-        signal(&child, ending);
-        assert_eq!(end_of(&mut child).code(), Some(0));
+        child.signal(ending);
+        assert_eq!(child.end().code(), Some(0));
         // Nothing of before comes again, and what is new comes.
         ok(&["produce", "t", "--broker", &addr], "c\nd\n");
     }
@@ -47,14 +47,14 @@ fn in_the_middle() {
     // Some runs may come to the end before the signal does.
     for _ in 0..5 {
         let mut command = hermitmq(&["consume", "t", "--broker", &addr, "--group", "g"]);
-        let mut child = command.args(["-f", "%s\\n"]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = Running::spawn(command.args(["-f", "%s\\n"]).stdout(Stdio::piped()));
         let mut stdout = child.stdout.take().unwrap();
         let mut some = vec![0; 1000];
         let read = stdout.read(&mut some).unwrap();
         printed.extend_from_slice(&some[..read]);
-        signal(&child, Signal::INT);
+        child.signal(Signal::INT);
         stdout.read_to_end(&mut printed).unwrap();
-        assert_eq!(end_of(&mut child).code(), Some(0));
+        assert_eq!(child.end().code(), Some(0));
         assert!(printed.ends_with(b"\n"), "whole records");
         if printed.len() == input.len() {
             break;

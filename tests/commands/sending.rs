@@ -8,8 +8,8 @@ use rustix::process::Signal;
 
 use super::pty::Pty;
 use super::support::http::{get, metric_of};
-use super::support::{Broker, Start, drain, hermitmq, scratch, wait_for};
-use super::{complaint, ok, run, said, signal};
+use super::support::{Broker, Running, Start, drain, hermitmq, scratch, wait_for};
+use super::{complaint, ok, run, said};
 
 fn payloads(broker: &Broker, topic: &str) -> Vec<Vec<u8>> {
     let frames = drain(broker.addr(), "look", topic, 0);
@@ -62,7 +62,7 @@ fn a_rate_is_kept_by_the_brokers_own_count() {
     std::fs::write(&path, "x\n".repeat(300)).unwrap();
     let started = Instant::now();
     let mut command = hermitmq(&["produce", "t", "--broker", &addr, "--rate", "200", "--lines"]);
-    let mut child = command.arg(&path).spawn().unwrap();
+    let child = Running::spawn(command.arg(&path));
     let mut seen = Vec::new();
     let status = loop {
         let count = stored(&broker);
@@ -70,7 +70,7 @@ fn a_rate_is_kept_by_the_brokers_own_count() {
         let most = 1 + (u128::from(RATE) * started.elapsed().as_micros()).div_ceil(1_000_000);
         assert!(u128::from(count) <= most, "{count} of at most {most}");
         seen.push(count);
-        if let Some(status) = child.try_wait().unwrap() {
+        if let Some(status) = child.try_end() {
             break status;
         }
         std::thread::sleep(Duration::from_millis(20));
@@ -91,13 +91,13 @@ fn an_interrupt_ends_it_in_order() {
         let before = stored(&broker);
         let mut command = hermitmq(&[&["produce", "t", "--broker", &addr], rate].concat());
         command.stdin(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
+        let mut child = Running::spawn(&mut command);
         let mut stdin = child.stdin.take().unwrap();
         let lines = if rate.is_empty() { 3 } else { 1_000 };
         stdin.write_all("line\n".repeat(lines).as_bytes()).unwrap();
         wait_for("a few records", || (stored(&broker) >= before + 3).then_some(()));
-        signal(&child, Signal::INT);
-        let output = child.wait_with_output().unwrap();
+        child.signal(Signal::INT);
+        let output = child.output();
         let now = stored(&broker) - before;
         assert_eq!(output.status.code(), Some(1));
         let line = said(&output);

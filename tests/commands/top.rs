@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use super::pty::Pty;
-use super::support::{Broker, Start, commit, hermitmq, scratch, wait_for};
+use super::support::{Broker, Running, Start, commit, hermitmq, scratch};
 use super::{complaint, ok, signal};
 
 fn broker(data: &Path) -> Broker {
@@ -155,12 +155,11 @@ fn groups_that_are_not_told_are_no_empty_list() {
 fn one_frame_is_not_waited_for_after_an_interrupt() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let admin = listener.local_addr().unwrap().to_string();
-    let mut child = hermitmq(&["top", "--once", "--admin", &admin]).spawn().unwrap();
+    let child = Running::spawn(&mut hermitmq(&["top", "--once", "--admin", &admin]));
     let _asked = listener.accept().unwrap();
     // Not SIGINT: whoever runs the tests in the background may ignore that.
-    signal(&child, Signal::TERM);
-    let status = wait_for("top to end", || child.try_wait().unwrap());
-    assert_eq!(status.signal(), Some(Signal::TERM.as_raw()));
+    child.signal(Signal::TERM);
+    assert_eq!(child.end().signal(), Some(Signal::TERM.as_raw()));
 }
 
 #[test]

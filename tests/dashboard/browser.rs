@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::{Value, json};
 
 use super::support::http::send;
-use super::support::wait_for;
+use super::support::{scratch, wait_for};
 
 const ARGUMENTS: &[&str] = &[
     "--headless=new",
@@ -35,6 +35,8 @@ pub(super) const ESCAPE: &str = "\u{e00c}";
 /// A browser with one window; both programs end when it is dropped.
 pub(super) struct Browser {
     driver: Child,
+    /// Where both keep theirs, and leave some of it.
+    _files: tempfile::TempDir,
     addr: SocketAddr,
     session: String,
     /// Where the pages come from.
@@ -50,8 +52,10 @@ impl Browser {
             );
             return None;
         };
+        let (files, _) = scratch();
         let mut driver = Command::new(driver)
             .arg("--port=0")
+            .env("TMPDIR", files.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -66,8 +70,13 @@ impl Browser {
         // What it says later is not read: so that it can go on saying it.
         std::thread::spawn(move || lines.for_each(drop));
         let addr: SocketAddr = ([127, 0, 0, 1], port.expect("the port of chromedriver")).into();
-        let mut this =
-            Self { driver, addr, session: String::new(), origin: format!("http://{site}") };
+        let mut this = Self {
+            driver,
+            _files: files,
+            addr,
+            session: String::new(),
+            origin: format!("http://{site}"),
+        };
         let wanted = json!({ "capabilities": { "alwaysMatch": {
             "goog:loggingPrefs": { "browser": "ALL" },
             "goog:chromeOptions": { "binary": browser, "args": ARGUMENTS },

@@ -26,7 +26,7 @@ fn process_1_of_a_container_ends_under_load() {
         return;
     }
     let (_dir, data) = scratch_in_memory();
-    let unshare = ["unshare", "--fork", "--pid", "--mount-proc"];
+    let unshare = ["unshare", "--fork", "--kill-child", "--pid", "--mount-proc"];
     let mut broker = Start::on(&data).run_under(&unshare);
     assert_eq!(said(&broker, "HermitMQ starts").get("pid"), "1");
     let process = child_of(broker.pid());

@@ -1,10 +1,10 @@
 //! A broker as a process of its own, with its log.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
@@ -23,6 +23,9 @@ pub const AGAIN: &str = "the configuration was read again";
 
 /// What is said when it was not.
 pub const KEPT: &str = "the configuration stays as it was";
+
+/// What a broker says that cannot start because another one has its directory.
+const HELD: &str = "is in use by another broker";
 
 /// One line of the broker's log.
 #[derive(Debug, Clone)]
@@ -125,13 +128,23 @@ impl Start {
 
     /// Starts the broker and waits until it listens.
     pub fn run(self) -> Broker {
-        self.try_run().unwrap_or_else(|ended| {
-            panic!("the broker ended with {} before it listened:\n{}", ended.status, ended.log)
+        self.try_run().unwrap_or_else(|ended| panic!("{}", ended.whole()))
+    }
+
+    /// Starts the broker after a kill, and waits until it listens. The one before may hold the directory for a moment;
+    /// whatever else keeps it from starting is a failure, even if it started a moment later.
+    pub fn run_after_kill(self) -> Broker {
+        wait_for("the directory to be free", || match self.try_run() {
+            Ok(broker) => Some(broker),
+            Err(ended) => {
+                assert!(ended.log.contains(HELD), "{}", ended.whole());
+                None
+            }
         })
     }
 
     /// Starts the broker and waits until it listens or ends.
-    pub fn try_run(self) -> Result<Broker, Ended> {
+    pub fn try_run(&self) -> Result<Broker, Ended> {
         let child = self.command().stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         Broker::watch(child)
     }
@@ -152,6 +165,12 @@ impl Start {
 pub struct Ended {
     pub status: ExitStatus,
     pub log: String,
+}
+
+impl Ended {
+    fn whole(&self) -> String {
+        format!("the broker ended with {} before it listened:\n{}", self.status, self.log)
+    }
 }
 
 /// A program without any `HERMITMQ_` variable that the tests' own environment may hold.
@@ -372,52 +391,6 @@ impl Drop for Broker {
             eprintln!("the broker's log, last {} lines:\n{}", tail.len(), tail.join("\n"));
         }
     }
-}
-
-/// Waits for the end of a command; kills it if it does not end (and fails then).
-pub fn end_of(child: &mut Child) -> ExitStatus {
-    end_in_time(child).unwrap_or_else(|| panic!("process {} did not end", child.id()))
-}
-
-/// `None` if the command did not end and was killed.
-fn end_in_time(child: &mut Child) -> Option<ExitStatus> {
-    let start = Instant::now();
-    loop {
-        if let Some(status) = child.try_wait().unwrap() {
-            return Some(status);
-        }
-        if start.elapsed() > 4 * HANG {
-            child.kill().unwrap();
-            child.wait().unwrap();
-            return None;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(2));
-    }
-}
-
-/// Runs a command with `input` on its standard input until it ends; kills it if it does not end (and fails then).
-pub fn run_to_end(mut command: Command, input: Vec<u8>) -> Output {
-    let shown = format!("{command:?}");
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    // A command that ends early closes its end: that is no failure here.
-    let writer = std::thread::spawn(move || stdin.write_all(&input).is_ok());
-    let read = |mut from: Box<dyn Read + Send>| {
-        std::thread::spawn(move || {
-            let mut bytes = Vec::new();
-            from.read_to_end(&mut bytes).unwrap();
-            bytes
-        })
-    };
-    let stdout = read(Box::new(child.stdout.take().unwrap()));
-    let stderr = read(Box::new(child.stderr.take().unwrap()));
-    let Some(status) = end_in_time(&mut child) else {
-        let said = String::from_utf8_lossy(&stderr.join().unwrap()).into_owned();
-        panic!("{shown} did not end; it said: {said}");
-    };
-    let _ = writer.join();
-    Output { status, stdout: stdout.join().unwrap(), stderr: stderr.join().unwrap() }
 }
 
 /// The binary with arguments, in a bare environment.

@@ -166,6 +166,14 @@ impl Journal {
         self.logs.keys().cloned().collect()
     }
 
+    /// The offset after the last record that must be there, of each place that has one.
+    pub fn ends(&self) -> HashMap<Place, u64> {
+        let last = |log: &BTreeMap<u64, Held>| log.last_key_value().map(|(&offset, _)| offset);
+        let ends =
+            self.logs.iter().filter_map(|(place, log)| Some((place.clone(), last(log)? + 1)));
+        ends.collect()
+    }
+
     /// Drains every partition and compares; what the loss covers is forgotten. Returns the records that were lost.
     pub fn check(&mut self, addr: SocketAddr, loss: &Loss, what: &str) -> usize {
         let places = self.places();

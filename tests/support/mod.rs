@@ -15,8 +15,10 @@ pub mod http;
 mod inject;
 mod journal;
 mod load;
+mod privileged;
 mod raw;
 mod rules;
+mod running;
 mod strace;
 pub mod tunnel;
 pub mod v1_1;
@@ -26,19 +28,21 @@ mod volume;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-pub use broker::{AGAIN, Broker, Ended, KEPT, LogLine, Start, end_of, exe, hermitmq, run_to_end};
+pub use broker::{AGAIN, Broker, Ended, KEPT, LogLine, Start, exe, hermitmq};
 pub use cgroup::ControlGroup;
 pub use inject::{INJECT_TOOLS, Tracer, inject, inject_on};
 pub use journal::{Journal, Loss, Place, Stamp, durable_ends};
 pub use load::{Commits, GROUP, Load, Outcome, Plan, assert_group_resumes};
+pub use privileged::{lacking, privileged};
 pub use raw::{
     COMMIT, CONSUME, Frame, PRODUCE, RawClient, assert_offsets_follow, commit, drain, frame,
     frames_of, handshake, name,
 };
 pub use rules::RULES;
+pub use running::{Running, run_to_end};
 pub use strace::{Event, Trace, Traced};
 pub use verify::{assert_verifies, findings, verify};
-pub use volume::{Ballast, VOLUME_TOOLS, Volume, privileged};
+pub use volume::{Ballast, VOLUME_TOOLS, Volume};
 
 /// How long anything may take before a test gives up: it only ends a hang. No test fails because something took long; where
 /// times are compared, both are of the same run, or what took too short a time is the fault.
@@ -46,7 +50,19 @@ pub const HANG: Duration = Duration::from_secs(30);
 
 /// A scratch directory, and the data directory in it (not created yet).
 pub fn scratch() -> (tempfile::TempDir, PathBuf) {
-    let dir = tempfile::Builder::new().prefix("hermitmq-test-").tempdir().unwrap();
+    scratch_in(&std::env::temp_dir())
+}
+
+/// As [`scratch`], where the target directory is: the temporary directory may be memory, and of memory a control group has
+/// little.
+pub fn scratch_on_disk() -> (tempfile::TempDir, PathBuf) {
+    scratch_in(Path::new(env!("CARGO_TARGET_TMPDIR")))
+}
+
+/// With the process id in its name: `.ci/run` removes those that processes have left that are gone.
+fn scratch_in(parent: &Path) -> (tempfile::TempDir, PathBuf) {
+    let prefix = format!("hermitmq-test-{}-", std::process::id());
+    let dir = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).unwrap();
     let data = dir.path().join("data");
     (dir, data)
 }
@@ -58,9 +74,7 @@ pub fn scratch_in_memory() -> (tempfile::TempDir, PathBuf) {
     if room < 1 << 30 {
         return scratch();
     }
-    let dir = tempfile::Builder::new().prefix("hermitmq-test-").tempdir_in(shm).unwrap();
-    let data = dir.path().join("data");
-    (dir, data)
+    scratch_in(shm)
 }
 
 /// Waits until `ready` gives a value; fails with `what` after [`HANG`].

@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::mpsc::channel;
 
 use super::broker::{Broker, Start};
-use super::wait_for;
+use super::{HANG, INJECT_TOOLS, privileged, wait_for};
 
 /// One end of a system call.
 #[derive(Debug, Clone)]
@@ -44,12 +45,10 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Notes these calls (`a,b`) in a file in `dir`, and tampers with them (`fdatasync:delay_enter=1000`). `None` if that
-    /// is not possible here.
+    /// Notes these calls (`a,b`) in a file in `dir`, and tampers with them (`fdatasync:delay_enter=1000`). `None` where
+    /// such tests are left out.
     pub fn of(dir: &Path, calls: &str, inject: &str) -> Option<Self> {
-        let tried = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).output();
-        if !tried.is_ok_and(|output| output.status.success()) {
-            println!("skipped: strace does not work here");
+        if !privileged(&INJECT_TOOLS) {
             return None;
         }
         let log = dir.join("strace");
@@ -85,14 +84,15 @@ impl Trace {
         strace.args(&self.args).args(["-p", &broker.pid().to_string()]).stderr(Stdio::piped());
         let mut strace = strace.spawn().unwrap();
         // It says so once it has got hold of the threads.
-        let mut said = String::new();
-        let mut stderr = BufReader::new(strace.stderr.take().unwrap());
-        stderr.read_line(&mut said).unwrap();
-        assert!(said.contains("attached"), "{said}");
+        let lines = BufReader::new(strace.stderr.take().unwrap()).lines().map_while(Result::ok);
+        let (says, said) = channel();
         std::thread::spawn(move || {
-            while stderr.read_line(&mut said).is_ok_and(|read| read > 0) {}
+            lines.for_each(|line| _ = says.send(line));
             strace.wait()
         });
+        // If it does not, it ends with the broker.
+        let said = said.recv_timeout(HANG).unwrap();
+        assert!(said.contains("attached"), "{said}");
         Traced { broker, log: self.log }
     }
 }

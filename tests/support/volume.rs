@@ -2,36 +2,10 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::{HANG, wait_for};
-
-/// Whether tests that mount and trace can run here. If not, the test fails and says what is missing, unless
-/// `HERMITMQ_SKIP_PRIVILEGED=1` is set: then it says why it does nothing.
-pub fn privileged(tools: &[&str]) -> bool {
-    let mut missing: Vec<String> = Vec::new();
-    if !rustix::process::geteuid().is_root() {
-        missing.push("root".to_owned());
-    }
-    let found = |tool: &str| {
-        let mut which = Command::new("sh");
-        which.args(["-c", "command -v \"$1\"", "sh", tool]).stdout(Stdio::null());
-        which.status().is_ok_and(|status| status.success())
-    };
-    missing.extend(tools.iter().filter(|tool| !found(tool)).map(|&tool| tool.to_owned()));
-    if missing.is_empty() {
-        return true;
-    }
-    let missing = missing.join(", ");
-    assert!(
-        std::env::var_os("HERMITMQ_SKIP_PRIVILEGED").is_some_and(|value| value == "1"),
-        "this test needs {missing} (Debian: apt-get install e2fsprogs iproute2 mount perl strace, and be root with loop devices); \
-         HERMITMQ_SKIP_PRIVILEGED=1 leaves such tests out"
-    );
-    eprintln!("skipped, as HERMITMQ_SKIP_PRIVILEGED=1 is set: {missing} missing");
-    false
-}
+use super::{HANG, scratch, wait_for};
 
 /// What a [`Volume`] needs.
 pub const VOLUME_TOOLS: [&str; 5] = ["mount", "umount", "mkfs.ext4", "truncate", "perl"];
@@ -110,7 +84,7 @@ impl Volume {
 
     /// An ext4 that believes to have `mib` MiB, on a medium with room for `backed` of them.
     pub fn thin(mib: u32, backed: u32) -> Self {
-        let dir = tempfile::Builder::new().prefix("hermitmq-volume-").tempdir().unwrap();
+        let (dir, _) = scratch();
         let size = format!("size={backed}m");
         let tmpfs = ["-t", "tmpfs", "-o", &size, "hermitmq-test"].map(OsStr::new);
         let tmpfs = Mount::new(dir.path().join("medium"), &tmpfs);

@@ -153,6 +153,18 @@ fn a_disk_that_does_not_keep_up_is_told_and_its_catching_up_too() {
 }
 
 #[test]
+fn a_power_cut_takes_two_flush_intervals_of_records_and_no_more() {
+    let broker = Broker::open(parts(Arc::new(SimDisk::default()))).unwrap();
+    let partition = broker.partition(&topic("t"), 0).unwrap();
+    let bound = 2 * Duration::from_millis(NEVER_MS.into());
+    let before = Instant::now();
+    append(&partition).unwrap();
+    let after = Instant::now();
+    assert!(!partition.is_behind(before + bound));
+    assert!(partition.is_behind(after + bound + Duration::from_nanos(1)));
+}
+
+#[test]
 fn a_failed_flush_leaves_nobody_waiting_for_a_slow_disk() {
     let disk = SlowDisk::default();
     let (broker, partition) = behind(&disk);

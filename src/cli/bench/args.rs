@@ -90,7 +90,7 @@ pub(in crate::cli) struct StartArgs {
     /// Any setting of the started broker, such as server.reactors=1; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(super) set: Vec<String>,
-    /// Where temporary directories are made [default: /dev/shm, else the system's]
+    /// Where temporary directories are made [default: /dev/shm if 1 GiB is free there, else the system's]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
 }
@@ -235,7 +235,7 @@ pub(in crate::cli) struct LimitArgs {
     /// Messages that go through the relay, one at a time
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub(super) messages: u32,
-    /// Where the temporary directory is made [default: /dev/shm, else the system's]
+    /// Where the temporary directory is made [default: /dev/shm if 1 GiB is free there, else the system's]
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
     /// How the results are printed
