@@ -31,7 +31,9 @@ impl Broker {
             return Err(TopicError::Unknown(name.clone()));
         }
         self.write_down_deleted(name, &mut created)?;
-        if let Some(topic) = self.topics.write().remove(name) {
+        // Not in one statement: nobody else is to wait for what `delete` waits for.
+        let removed = self.topics.write().remove(name);
+        if let Some(topic) = removed {
             created.partitions -= topic.partitions.len();
             created.topics -= 1;
             for partition in topic.partitions.values() {

@@ -416,7 +416,8 @@ impl Map for SimMap {
     }
 
     fn seal(&self, words: usize) -> io::Result<()> {
-        if let Some(inode) = self.inode.lock().take() {
+        let inode = self.inode.lock().take();
+        if let Some(inode) = inode {
             self.disk.faults.lock().change()?;
             self.backed.fetch_min(words, Ordering::AcqRel);
             let mut inode = inode.lock();

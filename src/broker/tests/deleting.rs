@@ -116,7 +116,7 @@ fn whoever_waits_is_told() {
     let Fetch::Slice(slice) = partition.fetch(&mut cursor, 10) else { panic!() };
     cursor.advance(slice.len());
 
-    slow.close();
+    slow.close_in(&Path::new(DATA).join("t_0"));
     let run = append(&partition).unwrap();
     wait_for("the flush that hangs", || slow.syncing() == 1);
     let (bell, wake) = bell();
@@ -128,6 +128,7 @@ fn whoever_waits_is_told() {
         wait_for("the deletion to begin", || partition.is_deleted());
         // It waits for the disk; nobody else waits for it.
         assert!(broker.existing(&topic("t"), 0).is_none());
+        assert_eq!(slow.syncing(), 1, "it waits still");
         slow.open();
         deleting.join().unwrap().unwrap();
     });
