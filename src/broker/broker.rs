@@ -228,11 +228,8 @@ impl Broker {
     /// Compares what was flushed of every partition with its checksums; damage is kept from readers. Reads all of the disk,
     /// as slowly as `pause` wants: it is told how many bytes are next, and ends the look by `false`, which is the error.
     pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> Result<Scrubbed, ScrubStopped> {
-        // Names: this takes long, and files of a topic that is deleted meanwhile are not to be held as long.
-        let names: Vec<_> = all_partitions(&self.topics.read()).map(|p| p.name().clone()).collect();
         let mut total = Scrubbed::default();
-        for TopicPartition { topic, partition } in names {
-            let Some(Ok(partition)) = self.existing(&topic, partition) else { continue };
+        for partition in self.partitions_in_turn() {
             match partition.scrub(pause) {
                 Ok(found) => {
                     total.bytes += found.bytes;
@@ -254,6 +251,12 @@ impl Broker {
     /// All partitions, the broker's own included.
     pub fn partitions(&self) -> Vec<Arc<Partition>> {
         all_partitions(&self.topics.read()).map(Arc::clone).collect()
+    }
+
+    /// The same, for work that takes long: the files of a topic that is deleted before it is their turn are not held.
+    pub(super) fn partitions_in_turn(&self) -> impl Iterator<Item = Arc<Partition>> + use<> {
+        let all: Vec<_> = all_partitions(&self.topics.read()).map(Arc::downgrade).collect();
+        all.into_iter().filter_map(|partition| partition.upgrade())
     }
 
     pub(super) fn disk(&self) -> &dyn Disk {

@@ -112,9 +112,10 @@ impl Broker {
         }
     }
 
-    /// Removes the directories of deleted topics; says how many there were. Waits for the disk, perhaps for long.
-    pub fn remove_deleted(&self) -> Result<usize, OpenError> {
-        self.opener.remove_deleted()
+    /// Removes the directories of deleted topics; says how many. What cannot be removed is logged, and tried again by the next call.
+    /// `stop` is asked before each directory, and ends it by `true`. Waits for the disk, perhaps for long.
+    pub fn remove_deleted(&self, stop: &dyn Fn() -> bool) -> Result<usize, OpenError> {
+        self.opener.remove_deleted(stop)
     }
 
     /// Has `wake` called after each deletion of a topic, for as long as the broker is there. Whoever has to do with partitions

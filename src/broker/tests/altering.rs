@@ -183,7 +183,7 @@ fn retention_and_the_size_of_segments_hold_from_now_on() {
     fill(8);
     assert_eq!(segments(), 4);
     broker.alter_topic(&topic("t"), change(json!({"retention_mb": 1}))).unwrap();
-    broker.retain();
+    broker.retain(&|| false);
     assert!(partition.start_offset() >= 10, "{}", partition.start_offset());
     let (mut cursor, _) = partition.resume(partition.start_offset()).unwrap();
     assert!(matches!(partition.fetch(&mut cursor, 100), Fetch::Slice(_) | Fetch::Tail));
@@ -202,7 +202,7 @@ fn durability_is_switched_both_ways() {
     assert_eq!(partition.durability(), Durability::Always);
     assert_eq!(partition.flushed_offset(), 1, "what was shown is durable now");
 
-    slow.close();
+    slow.close_in(&Path::new(DATA).join("t_0"));
     let run = append(&partition).unwrap();
     assert!(!partition.settled().covers(run));
     assert_eq!(partition.end_offset(), 1, "not shown yet");
