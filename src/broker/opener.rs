@@ -160,7 +160,7 @@ impl Opener {
         let mut complete = true;
         for id in missing {
             match self.make_dirs(name, std::iter::once(id)) {
-                Err(error) if error.source.kind() == io::ErrorKind::StorageFull => {
+                Err(error) if storage::is_full(&error.source) => {
                     tracing::error!(%error, "no space for a partition; it is not there until there is some");
                     complete = false;
                     break;

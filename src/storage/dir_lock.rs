@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::error::is_full;
+
 /// Name of the lock file in the data directory.
 const LOCK_FILE: &str = ".lock";
 
@@ -49,9 +51,7 @@ fn remedy(error: &io::Error, uid: u32, path: &Path) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => format!(" (try: chown -R {uid} {})", path.display()),
         io::ErrorKind::ReadOnlyFilesystem => " (mount it for writing)".to_owned(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            " (make room there)".to_owned()
-        }
+        _ if is_full(error) => " (make room there)".to_owned(),
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             " (something else has that name)".to_owned()
         }
@@ -86,7 +86,7 @@ impl DirLock {
         }
         match write_pid(&mut file) {
             // The lock holds without it, and a full disk is to be read from.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            Err(error) if is_full(&error) => {}
             written => written.map_err(unusable)?,
         }
         Ok(Self { _file: file })
