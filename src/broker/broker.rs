@@ -218,9 +218,14 @@ impl Broker {
                 problems.push(Problem::Compaction { partitions });
             }
         }
-        let segments = metrics.segments_damaged.get();
-        if segments > 0 {
-            problems.push(Problem::Damaged { segments });
+        if metrics.segments_damaged.get() > 0 {
+            let topics = self.topics.read();
+            let segments =
+                all_partitions(&topics).map(|partition| partition.damaged_segments()).sum();
+            drop(topics);
+            if segments > 0 {
+                problems.push(Problem::Damaged { segments });
+            }
         }
         Health { problems }
     }
@@ -309,21 +314,19 @@ impl Broker {
         if let Some(found) = self.existing(topic, partition) {
             return found;
         }
+        // Before the lock, which is held for as long as others wait for the disk: who is refused anyway waits for nobody.
+        let partitions = self.creatable(topic, partition)?;
         let mut created = self.create.lock();
         if self.existing(topic, partition).is_none() {
-            self.create_on_demand(topic, partition, &mut created)?;
+            self.create_on_demand(topic, partitions, &mut created)?;
         }
         drop(created);
         self.existing(topic, partition)
             .unwrap_or_else(|| Err(PartitionError::UnknownTopic(topic.clone())))
     }
 
-    fn create_on_demand(
-        &self,
-        topic: &TopicName,
-        wanted: PartitionId,
-        created: &mut Created,
-    ) -> Result<(), PartitionError> {
+    /// Partitions that a topic would get for which somebody asks who wants this one of it; or why it is not created.
+    fn creatable(&self, topic: &TopicName, wanted: PartitionId) -> Result<u32, PartitionError> {
         if topic.is_reserved() {
             return Err(PartitionError::Reserved(topic.clone()));
         }
@@ -338,6 +341,15 @@ impl Broker {
                 partitions,
             });
         }
+        Ok(partitions)
+    }
+
+    fn create_on_demand(
+        &self,
+        topic: &TopicName,
+        partitions: u32,
+        created: &mut Created,
+    ) -> Result<(), PartitionError> {
         if created.closed {
             let (path, source) =
                 (self.opener.data_dir.clone(), io::Error::other("the broker is closed"));
