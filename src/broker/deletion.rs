@@ -63,14 +63,7 @@ impl Broker {
         let entry = created.file.delete(name);
         let Err(source) = created.file.save(self.disk()) else { return Ok(()) };
         created.file.undelete(name, entry);
-        // The new file may be there all the same. What is stored from now on must not go with it.
-        if let Err(error) = created.file.save(self.disk()) {
-            tracing::error!(
-                topic = %name, %error,
-                "a topic was not deleted, and the catalog that says so may be on the disk; it is written again by the next \
-                 change to a topic"
-            );
-        }
+        self.write_down_again(name, created);
         Err(TopicError::Storage { topic: name.clone(), source })
     }
 
