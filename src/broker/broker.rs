@@ -149,12 +149,21 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Creates what is declared and missing.
+    /// Creates what is declared and missing. What is left of a deletion is no reason not to start.
     fn declare(&self, declared: &[TopicOptions]) -> Result<(), BrokerError> {
         let options = self.options();
         let (mut created, mut topics) = (self.create.lock(), self.topics.write());
         for topic in declared {
-            self.opener.declare(topic, &options, &mut topics, &mut created)?;
+            match self.opener.declare(topic, &options, &mut topics, &mut created) {
+                Err(
+                    error @ BrokerError::Declared {
+                        source: PartitionError::Unfinished { .. }, ..
+                    },
+                ) => {
+                    tracing::error!(%error, "once it is removed, a reload or the next start creates it as declared");
+                }
+                declared => declared?,
+            }
         }
         Ok(())
     }

@@ -306,7 +306,10 @@ fn a_start_goes_on_past_what_cannot_be_put_aside() {
     drop(broker);
     let disk = disk.kill();
     disk.faults(|faults| faults.no_rename = true);
-    let broker = with(&disk);
+    let mut parts = parts(Arc::new(disk.clone()));
+    parts.options.default_partitions = 3;
+    parts.declared = vec![TopicOptions::named(topic("t"))];
+    let broker = Broker::open(parts).unwrap();
     assert_eq!((ends(&broker, "t"), ends(&broker, "other")), (vec![], vec![1; 3]));
     let refused = broker.partition(&topic("t"), 0).unwrap_err();
     assert!(matches!(refused, PartitionError::Unfinished { .. }), "{refused}");
