@@ -1,8 +1,11 @@
 //! The thread that answers HTTP: its runtime, its connections, and how much of it one peer may take.
 
+use std::fs::File;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
@@ -12,6 +15,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{self, Runtime};
@@ -22,6 +26,8 @@ use super::authorize::Peer;
 use super::listener::Listener;
 use super::routes;
 use super::state::State;
+use crate::broker::is_out_of_descriptors;
+use crate::metrics::Metrics;
 use crate::tls::{PeerCertificate, Tls, principal};
 
 /// Connections at a time; more wait to be accepted.
@@ -65,7 +71,8 @@ impl Admin {
             let _in_runtime = runtime.enter();
             TcpListener::from_std(socket)?
         };
-        runtime.spawn(accept(listener, tls, routes::router(state, hosts)));
+        let metrics = Arc::clone(&state.about.metrics);
+        runtime.spawn(accept(listener, tls, routes::router(state, hosts), metrics));
         Ok(Self { addr, runtime })
     }
 
@@ -80,13 +87,62 @@ impl Admin {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Option<Arc<Tls>>, router: Router) {
+/// A descriptor to give up when there are none left, so that who waits is answered all the same, one at a time: a probe that gets
+/// no answer has a broker ended that serves those who are there.
+#[derive(Debug, Clone, Default)]
+struct Reserve(Arc<Mutex<Option<File>>>);
+
+impl Reserve {
+    fn give_up(&self) {
+        *self.0.lock() = None;
+    }
+
+    /// Has it again, if it was given up and can be had.
+    fn renew(&self) {
+        let mut file = self.0.lock();
+        if file.is_none() {
+            *file = File::open("/dev/null").ok();
+        }
+    }
+}
+
+async fn accept(
+    listener: TcpListener,
+    tls: Option<Arc<Tls>>,
+    router: Router,
+    metrics: Arc<Metrics>,
+) {
     let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let reserve = Reserve::default();
+    let mut wanting = false;
     while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
-        match listener.accept().await {
+        reserve.renew();
+        let mut accepted = listener.accept().await;
+        let wants = accepted.as_ref().is_err_and(is_out_of_descriptors);
+        if wants {
+            metrics.accept_errors.inc();
+            reserve.give_up();
+            // Without waiting: others would have the descriptor before somebody comes.
+            let now = poll_fn(|cx| Poll::Ready(listener.poll_accept(cx))).await;
+            let Poll::Ready(now) = now else { continue };
+            accepted = now;
+        }
+        if wants && !wanting {
+            tracing::warn!(
+                "no descriptors are left: admin connections are accepted one at a time, if at all"
+            );
+        }
+        wanting = wants;
+        match accepted {
             Ok((stream, peer)) => {
                 let peer = Peer(peer.ip());
-                drop(tokio::spawn(begin(stream, peer, tls.clone(), router.clone(), slot)));
+                let serving = begin(stream, peer, tls.clone(), router.clone(), slot);
+                let reserve = reserve.clone();
+                drop(tokio::spawn(async move {
+                    serving.await;
+                    // At once: it is the one that was given up, perhaps.
+                    reserve.renew();
+                }));
             }
             Err(error) => {
                 tracing::debug!(%error, "an admin connection was not accepted");

@@ -152,12 +152,21 @@ impl Broker {
         Ok(broker)
     }
 
-    /// Creates what is declared and missing.
+    /// Creates what is declared and missing. What is left of a deletion is no reason not to start.
     fn declare(&self, declared: &[TopicOptions]) -> Result<(), BrokerError> {
         let options = self.options();
         let (mut created, mut topics) = (self.create.lock(), self.topics.write());
         for topic in declared {
-            self.opener.declare(topic, &options, &mut topics, &mut created)?;
+            match self.opener.declare(topic, &options, &mut topics, &mut created) {
+                Err(
+                    error @ BrokerError::Declared {
+                        source: PartitionError::Unfinished { .. }, ..
+                    },
+                ) => {
+                    tracing::error!(%error, "once it is removed, a reload or the next start creates it as declared");
+                }
+                declared => declared?,
+            }
         }
         Ok(())
     }
@@ -221,9 +230,14 @@ impl Broker {
                 problems.push(Problem::Compaction { partitions });
             }
         }
-        let segments = metrics.segments_damaged.get();
-        if segments > 0 {
-            problems.push(Problem::Damaged { segments });
+        if metrics.segments_damaged.get() > 0 {
+            let topics = self.topics.read();
+            let segments =
+                all_partitions(&topics).map(|partition| partition.damaged_segments()).sum();
+            drop(topics);
+            if segments > 0 {
+                problems.push(Problem::Damaged { segments });
+            }
         }
         Health { problems }
     }
@@ -231,11 +245,8 @@ impl Broker {
     /// Compares what was flushed of every partition with its checksums; damage is kept from readers. Reads all of the disk,
     /// as slowly as `pause` wants: it is told how many bytes are next, and ends the look by `false`, which is the error.
     pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> Result<Scrubbed, ScrubStopped> {
-        // Names: this takes long, and files of a topic that is deleted meanwhile are not to be held as long.
-        let names: Vec<_> = all_partitions(&self.topics.read()).map(|p| p.name().clone()).collect();
         let mut total = Scrubbed::default();
-        for TopicPartition { topic, partition } in names {
-            let Some(Ok(partition)) = self.existing(&topic, partition) else { continue };
+        for partition in self.partitions_in_turn() {
             match partition.scrub(pause) {
                 Ok(found) => {
                     total.bytes += found.bytes;
@@ -257,6 +268,12 @@ impl Broker {
     /// All partitions, the broker's own included.
     pub fn partitions(&self) -> Vec<Arc<Partition>> {
         all_partitions(&self.topics.read()).map(Arc::clone).collect()
+    }
+
+    /// The same, for work that takes long: the files of a topic that is deleted before it is their turn are not held.
+    pub(super) fn partitions_in_turn(&self) -> impl Iterator<Item = Arc<Partition>> + use<> {
+        let all: Vec<_> = all_partitions(&self.topics.read()).map(Arc::downgrade).collect();
+        all.into_iter().filter_map(|partition| partition.upgrade())
     }
 
     pub(super) fn disk(&self) -> &dyn Disk {
@@ -309,21 +326,19 @@ impl Broker {
         if let Some(found) = self.existing(topic, partition) {
             return found;
         }
+        // Before the lock, which is held for as long as others wait for the disk: who is refused anyway waits for nobody.
+        let partitions = self.creatable(topic, partition)?;
         let mut created = self.create.lock();
         if self.existing(topic, partition).is_none() {
-            self.create_on_demand(topic, partition, &mut created)?;
+            self.create_on_demand(topic, partitions, &mut created)?;
         }
         drop(created);
         self.existing(topic, partition)
             .unwrap_or_else(|| Err(PartitionError::UnknownTopic(topic.clone())))
     }
 
-    fn create_on_demand(
-        &self,
-        topic: &TopicName,
-        wanted: PartitionId,
-        created: &mut Created,
-    ) -> Result<(), PartitionError> {
+    /// Partitions that a topic would get for which somebody asks who wants this one of it; or why it is not created.
+    fn creatable(&self, topic: &TopicName, wanted: PartitionId) -> Result<u32, PartitionError> {
         if topic.is_reserved() {
             return Err(PartitionError::Reserved(topic.clone()));
         }
@@ -338,6 +353,15 @@ impl Broker {
                 partitions,
             });
         }
+        Ok(partitions)
+    }
+
+    fn create_on_demand(
+        &self,
+        topic: &TopicName,
+        partitions: u32,
+        created: &mut Created,
+    ) -> Result<(), PartitionError> {
         if created.closed {
             let (path, source) =
                 (self.opener.data_dir.clone(), io::Error::other("the broker is closed"));

@@ -73,7 +73,7 @@ impl Broker {
         pause: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Compacted, CompactionStopped> {
         let mut total = Compacted::default();
-        for partition in self.partitions() {
+        for partition in self.partitions_in_turn() {
             let compacts = partition.cleanup().compacts() && !partition.is_read_only();
             if !compacts || !partition.compaction().are_due(Instant::now()) {
                 continue;

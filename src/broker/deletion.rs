@@ -31,7 +31,9 @@ impl Broker {
             return Err(TopicError::Unknown(name.clone()));
         }
         self.write_down_deleted(name, &mut created)?;
-        if let Some(topic) = self.topics.write().remove(name) {
+        // Not in one statement: nobody else is to wait for what `delete` waits for.
+        let removed = self.topics.write().remove(name);
+        if let Some(topic) = removed {
             created.partitions -= topic.partitions.len();
             created.topics -= 1;
             for partition in topic.partitions.values() {
@@ -61,14 +63,7 @@ impl Broker {
         let entry = created.file.delete(name);
         let Err(source) = created.file.save(self.disk()) else { return Ok(()) };
         created.file.undelete(name, entry);
-        // The new file may be there all the same. What is stored from now on must not go with it.
-        if let Err(error) = created.file.save(self.disk()) {
-            tracing::error!(
-                topic = %name, %error,
-                "a topic was not deleted, and the catalog that says so may be on the disk; it is written again by the next \
-                 change to a topic"
-            );
-        }
+        self.write_down_again(name, created);
         Err(TopicError::Storage { topic: name.clone(), source })
     }
 
@@ -110,9 +105,10 @@ impl Broker {
         }
     }
 
-    /// Removes the directories of deleted topics; says how many there were. Waits for the disk, perhaps for long.
-    pub fn remove_deleted(&self) -> Result<usize, OpenError> {
-        self.opener.remove_deleted()
+    /// Removes the directories of deleted topics; says how many. What cannot be removed is logged, and tried again by the next call.
+    /// `stop` is asked before each directory, and ends it by `true`. Waits for the disk, perhaps for long.
+    pub fn remove_deleted(&self, stop: &dyn Fn() -> bool) -> Result<usize, OpenError> {
+        self.opener.remove_deleted(stop)
     }
 
     /// Has `wake` called after each deletion of a topic, for as long as the broker is there. Whoever has to do with partitions

@@ -30,7 +30,7 @@ pub enum Problem {
         /// Their names, sorted.
         partitions: Vec<TopicPartition>,
     },
-    /// Damage was found in the log, at the start or later.
+    /// Damage was found in the log, at the start or later. It ends when retention or somebody deletes what is damaged.
     Damaged {
         /// Segments in which it was found.
         segments: u64,

@@ -90,8 +90,8 @@ pub(super) struct Opener {
 }
 
 impl Opener {
-    /// Opens every partition there is. What is left of deleted topics is put aside. `declared` is checked first: a wrong one
-    /// stops the start before anything is touched.
+    /// Opens every partition there is, but for what is left of deleted topics. `declared` is checked first: a wrong one stops the
+    /// start before anything is touched.
     pub(super) fn open_all(
         &self,
         declared: &[TopicOptions],
@@ -105,9 +105,6 @@ impl Opener {
         }
         for name in &found.strangers {
             tracing::info!(dir = name, "not a partition, left alone");
-        }
-        for name in file.deleted() {
-            self.put_aside(name)?;
         }
         for topic in file.topics() {
             found.topics.entry(topic.name.clone()).or_default();
@@ -163,7 +160,7 @@ impl Opener {
         let mut complete = true;
         for id in missing {
             match self.make_dirs(name, std::iter::once(id)) {
-                Err(error) if error.source.kind() == io::ErrorKind::StorageFull => {
+                Err(error) if storage::is_full(&error.source) => {
                     tracing::error!(%error, "no space for a partition; it is not there until there is some");
                     complete = false;
                     break;
@@ -414,16 +411,23 @@ impl Opener {
         disk.sync_dir(data_dir).map_err(|source| failed(data_dir, source))
     }
 
-    /// Removes the directories of deleted topics; says how many there were.
-    pub(super) fn remove_deleted(&self) -> Result<usize, OpenError> {
+    /// Removes the directories of deleted topics, until `stop` says so; says how many. Those that cannot be removed are logged.
+    pub(super) fn remove_deleted(&self, stop: &dyn Fn() -> bool) -> Result<usize, OpenError> {
         let (disk, data_dir) = (&*self.env.disk, &self.data_dir);
-        let failed = |path: &Path, source| OpenError { path: path.to_owned(), source };
-        let found = catalog::discover(disk, data_dir).map_err(|source| failed(data_dir, source))?;
-        for name in &found.deleted {
+        let failed = |source| OpenError { path: data_dir.clone(), source };
+        let found = catalog::discover(disk, data_dir).map_err(failed)?;
+        let mut removed = 0;
+        for name in found.deleted.iter().take_while(|_| !stop()) {
             let dir = data_dir.join(name);
-            disk.remove_dir(&dir).map_err(|source| failed(&dir, source))?;
+            match disk.remove_dir(&dir) {
+                Ok(()) => removed += 1,
+                Err(error) => tracing::warn!(
+                    dir = %dir.display(), %error,
+                    "the directory of a deleted topic cannot be removed; it will be later"
+                ),
+            }
         }
-        Ok(found.deleted.len())
+        Ok(removed)
     }
 }
 

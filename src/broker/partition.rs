@@ -355,6 +355,11 @@ impl Partition {
         self.log.damage()
     }
 
+    /// Segments in which damage was found, of those that are there.
+    pub(super) fn damaged_segments(&self) -> u64 {
+        self.log.damaged_segments()
+    }
+
     /// Keeps the partition in another way from now on; see [`Log::alter`]. Blocks for the disk.
     pub(super) fn alter(
         self: &Arc<Self>,

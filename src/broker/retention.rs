@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use super::broker::Broker;
 use super::partition::Partition;
@@ -33,18 +33,28 @@ pub(super) fn time_file(data_dir: &Path) -> PathBuf {
 
 impl Broker {
     /// Deletes segments that are too old or too much, forgets offsets of idle groups, and writes the broker's time down. What
-    /// cannot be deleted is logged, and tried again by the next pass. Waits for the disk: not for a reactor.
-    pub fn retain(&self) -> Deleted {
+    /// cannot be deleted is logged, and tried again by the next pass. `stop` is asked before each partition, and ends the pass by
+    /// `true`. Waits for the disk: not for a reactor.
+    pub fn retain(&self, stop: &dyn Fn() -> bool) -> Deleted {
         let _in_span = tracing::debug_span!("retention").entered();
-        let partitions = self.partitions();
         let mut total = Deleted::default();
-        for partition in &partitions {
-            add(&mut total, partition, partition.retain());
+        for partition in self.partitions_in_turn() {
+            if stop() {
+                return total;
+            }
+            add(&mut total, &partition, partition.retain());
         }
         let limit = self.retention.total_bytes.load(Ordering::Relaxed);
         if limit > 0 {
-            for (partition, count) in beyond(limit, &partitions) {
-                add(&mut total, partition, partition.delete_oldest(count));
+            // Not in one statement: the partitions would be held to its end.
+            let victims = beyond(limit, &self.partitions());
+            for (partition, count) in victims {
+                if stop() {
+                    return total;
+                }
+                if let Some(partition) = partition.upgrade() {
+                    add(&mut total, &partition, partition.delete_oldest(count));
+                }
             }
         }
         self.save_time();
@@ -86,7 +96,7 @@ fn add(total: &mut Deleted, partition: &Partition, deleted: io::Result<Deleted>)
 
 /// How many of the oldest segments of which partitions go, so that all together take no more than `limit` bytes. Topics that
 /// are only compacted (those of the broker itself among them) count, and are not touched.
-fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(&Partition, usize)> {
+fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(Weak<Partition>, usize)> {
     let sizes: Vec<_> = partitions.iter().map(|partition| partition.sizes()).collect();
     let mut total: u64 = sizes.iter().flatten().map(|size| size.bytes).sum();
     let mut counts = vec![0; partitions.len()];
@@ -114,6 +124,6 @@ fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(&Partition, usize)>
             "the segments being written take more than storage.max_total_mb; storage.max_segment_mb should be less"
         );
     }
-    let counted = partitions.iter().map(|partition| &**partition).zip(counts);
+    let counted = partitions.iter().map(Arc::downgrade).zip(counts);
     counted.filter(|&(_, count)| count > 0).collect()
 }

@@ -1,5 +1,6 @@
 //! Topics while the broker runs: what there is, and creating and altering them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::broker::Broker;
@@ -7,13 +8,13 @@ use super::error::PartitionError;
 use super::opener::Created;
 use super::options::{OutOfRange, TopicOptions};
 use super::partition::Partition;
-use super::topic::Topic;
+use super::topic::{Partitions, Topic};
 use super::topic_change::{TopicChange, TopicError};
 use super::topic_description::{
     DamagedRange, PartitionDescription, TopicDescription, TopicSummary,
 };
 use crate::model::{PartitionId, TopicName};
-use crate::storage::AlterError;
+use crate::storage::{AlterError, OpenError};
 
 impl Broker {
     /// All topics, by name, the broker's own included.
@@ -90,7 +91,8 @@ impl Broker {
 
     /// Changes how a topic is kept, and gives it more partitions. Waits for the disk.
     ///
-    /// Settings hold at once, but for the size of segments and of payloads: see [`TopicChange`].
+    /// Settings hold at once, but for the size of segments and of payloads: see [`TopicChange`]. Partitions that could not be added
+    /// for want of space may be there, empty, after the next start.
     pub fn alter_topic(
         &self,
         name: &TopicName,
@@ -126,30 +128,53 @@ impl Broker {
             return Err(TopicError::FewerPartitions { topic, there, wanted });
         }
         self.check_durability(name, &before, after)?;
-        let of_creation =
-            |there, error| TopicError::of_creation(name, there, PartitionError::from(error));
         if until > from {
             let there = created.partitions;
             self.opener
                 .check_room(&self.options(), name, &(from..until), created)
                 .map_err(|error| TopicError::of_creation(name, there, error))?;
         }
-        // Before anything is done: what is missing of it is done by the next start.
-        created.file.note(after.clone());
-        if let Err(source) = created.file.save(self.disk()) {
-            created.file.note(before);
-            return Err(TopicError::Storage { topic: name.clone(), source });
+        let opened = match self.write_down(after, from..until, created) {
+            Ok(opened) => opened,
+            Err(source) => {
+                created.file.note(before);
+                self.write_down_again(name, created);
+                return Err(TopicError::Storage { topic: name.clone(), source });
+            }
+        };
+        if let Some(topic) = self.topics.write().get_mut(name) {
+            topic.partitions.extend(opened);
         }
         let altered = self.alter_partitions(name, after);
-        if until > from {
-            let opened = self.opener.create(after, from..until, created);
-            let opened = opened.map_err(|error| of_creation(created.partitions, error))?;
-            if let Some(topic) = self.topics.write().get_mut(name) {
-                topic.partitions.extend(opened);
-            }
-        }
         tracing::info!(topic = %name, settings = %set(after), "topic altered");
         altered
+    }
+
+    /// Writes down how a topic is to be kept, and makes the partitions that are new, before anything is done to those there are.
+    fn write_down(
+        &self,
+        after: &TopicOptions,
+        new: Range<PartitionId>,
+        created: &mut Created,
+    ) -> Result<Partitions, OpenError> {
+        created.file.note(after.clone());
+        created.file.save(self.disk())?;
+        if new.is_empty() {
+            return Ok(Partitions::new());
+        }
+        self.opener.create(after, new, created)
+    }
+
+    /// Writes the catalog after a change was taken back. The one that has the change in it may be on the disk all the same, and what
+    /// is stored from now on must not go by it.
+    pub(super) fn write_down_again(&self, topic: &TopicName, created: &mut Created) {
+        if let Err(error) = created.file.save(self.disk()) {
+            tracing::error!(
+                %topic, %error,
+                "a change to a topic was not made, and the catalog that says so may be on the disk; it is written again by \
+                 the next change to a topic"
+            );
+        }
     }
 
     /// The settings of a topic that can be altered.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ enum Message {
 #[derive(Debug)]
 pub(super) struct Cleanup {
     bell: Arc<Bell>,
+    /// It was told to stop, in the middle of something perhaps.
+    stopping: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -41,49 +44,53 @@ impl Cleanup {
         let bell = Arc::new(Bell(sender));
         let wake: Arc<dyn Wake> = Arc::<Bell>::clone(&bell);
         broker.watch_deletions(&wake, WaiterId(0));
+        let stopping = Arc::<AtomicBool>::default();
+        let stopped = Arc::clone(&stopping);
         let thread = thread::Builder::new().name("cleanup".to_owned()).spawn(move || {
+            let stop = || stopped.load(Ordering::Acquire);
             // What an earlier process has left.
-            remove_deleted(&broker);
+            remove_deleted(&broker, &stop);
             // The rest not at once: a start has enough to do.
             let mut next = Instant::now() + interval;
             loop {
                 let wait = next.saturating_duration_since(Instant::now());
                 match messages.recv_timeout(wait) {
-                    Ok(Message::Deleted) => remove_deleted(&broker),
+                    Ok(Message::Deleted) => remove_deleted(&broker, &stop),
                     Err(RecvTimeoutError::Timeout) => {
-                        retain(&broker);
-                        remove_deleted(&broker);
+                        retain(&broker, &stop);
+                        remove_deleted(&broker, &stop);
                         next = Instant::now() + interval;
                     }
                     Ok(Message::Stop) | Err(RecvTimeoutError::Disconnected) => return,
                 }
             }
         })?;
-        Ok(Self { bell, thread: Some(thread) })
+        Ok(Self { bell, stopping, thread: Some(thread) })
     }
 }
 
-fn retain(broker: &Broker) {
-    let storage::Deleted { segments, bytes } = broker.retain();
+fn retain(broker: &Broker, stop: &dyn Fn() -> bool) {
+    let storage::Deleted { segments, bytes } = broker.retain(stop);
     if segments > 0 {
         tracing::info!(segments, bytes, "what is not kept any longer was deleted");
     }
 }
 
-fn remove_deleted(broker: &Broker) {
-    match broker.remove_deleted() {
+fn remove_deleted(broker: &Broker, stop: &dyn Fn() -> bool) {
+    match broker.remove_deleted(stop) {
         Ok(0) => {}
         Ok(directories) => {
             tracing::info!(directories, "directories of deleted topics were removed");
         }
         Err(error) => {
-            tracing::warn!(%error, "a directory of a deleted topic cannot be removed; it will be later");
+            tracing::warn!(%error, "directories of deleted topics cannot be looked for; they will be later");
         }
     }
 }
 
 impl Drop for Cleanup {
     fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
         let _ = self.bell.0.send(Message::Stop);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -12,7 +12,9 @@ use crate::broker::OpenProgress;
 /// Time between two reports, and before the first one: a start that is quick says nothing.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// How much longer the service manager is to wait, each time. A process that hangs is found out that long after.
+/// How much longer the service manager is to wait, each time, whatever has moved. One partition whose files have to be read
+/// whole may take hours, and nothing tells it from one that hangs: to be ended for it, at each start anew, would be worse. So the
+/// service manager finds out a process that is stopped, and the number of partitions that stays is for people.
 const MORE: Duration = Duration::from_secs(30);
 
 /// The thread that reports; it ends when this is dropped.

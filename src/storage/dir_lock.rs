@@ -8,6 +8,10 @@ use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
 
+use super::disk::Disk as _;
+use super::error::is_full;
+use super::os_disk::OsDisk;
+
 /// Name of the lock file in the data directory.
 const LOCK_FILE: &str = ".lock";
 
@@ -49,9 +53,7 @@ fn remedy(error: &io::Error, uid: u32, path: &Path) -> String {
     match error.kind() {
         io::ErrorKind::PermissionDenied => format!(" (try: chown -R {uid} {})", path.display()),
         io::ErrorKind::ReadOnlyFilesystem => " (mount it for writing)".to_owned(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            " (make room there)".to_owned()
-        }
+        _ if is_full(error) => " (make room there)".to_owned(),
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
             " (something else has that name)".to_owned()
         }
@@ -73,7 +75,7 @@ impl DirLock {
             uid: rustix::process::geteuid().as_raw(),
             source,
         };
-        fs::create_dir_all(dir).map_err(unusable)?;
+        create_dirs(dir).map_err(unusable)?;
         let mut file = fs::OpenOptions::new()
             .read(true)
             .write(true)
@@ -86,7 +88,7 @@ impl DirLock {
         }
         match write_pid(&mut file) {
             // The lock holds without it, and a full disk is to be read from.
-            Err(error) if error.kind() == io::ErrorKind::StorageFull => {}
+            Err(error) if is_full(&error) => {}
             written => written.map_err(unusable)?,
         }
         Ok(Self { _file: file })
@@ -104,6 +106,21 @@ impl DirLock {
             Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Creates the directory and what is missing above it, durably: what is flushed into it is lost with its name.
+fn create_dirs(dir: &Path) -> io::Result<()> {
+    let missing: Vec<_> = dir.ancestors().take_while(|dir| !dir.exists()).collect();
+    fs::create_dir_all(dir)?;
+    for parent in missing.into_iter().filter_map(Path::parent) {
+        // The parent of a name alone is empty.
+        match OsDisk.sync_dir(&Path::new(".").join(parent)) {
+            // Who may write there need not be able to open it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            synced => synced?,
+        }
+    }
+    Ok(())
 }
 
 /// Takes the lock, if nobody holds it for longer than a moment.

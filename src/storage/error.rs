@@ -91,6 +91,6 @@ pub fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 /// There is no space left, or none for this user.
-pub(super) fn is_full(error: &io::Error) -> bool {
+pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }

@@ -317,6 +317,11 @@ impl Log {
     pub fn damage(&self) -> Vec<BadRange> {
         self.segments.read().iter().flat_map(|segment| segment.bad_ranges()).collect()
     }
+
+    /// Segments in which damage was found.
+    pub fn damaged_segments(&self) -> u64 {
+        self.segments.read().iter().map(|segment| u64::from(segment.is_damaged())).sum()
+    }
 }
 
 impl Cursor {

@@ -76,7 +76,8 @@ impl Map for FileMap {
     }
 
     fn seal(&self, words: usize) -> io::Result<()> {
-        if let Some(file) = self.file.lock().take() {
+        let file = self.file.lock().take();
+        if let Some(file) = file {
             self.backed.fetch_min(words, Ordering::AcqRel);
             let len = (words * WORD) as u64;
             if file.metadata()?.len() != len {

@@ -52,7 +52,7 @@ pub use damage::BadRange;
 pub use dir_lock::{DataDirError, DirLock};
 pub use disk::{Disk, Entry, File, Map, Open};
 pub use durability::{Durability, OnCorruption, Timestamps};
-pub use error::{AppendError, FlushError, LocateError, OpenError, is_out_of_descriptors};
+pub use error::{AppendError, FlushError, LocateError, OpenError, is_full, is_out_of_descriptors};
 pub use file_slice::FileSlice;
 pub use log::{Cursor, Environment, Fetch, Log, LogOptions, Moved};
 pub use options::Options;

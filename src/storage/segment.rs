@@ -254,6 +254,11 @@ impl Segment {
         );
     }
 
+    /// Whether damage was found in it.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.bad_from.load(Ordering::Acquire) != u64::MAX
+    }
+
     /// All that was found damaged.
     pub(super) fn bad_ranges(&self) -> Vec<BadRange> {
         self.bad.read().all().to_vec()

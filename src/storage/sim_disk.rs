@@ -47,6 +47,8 @@ pub(crate) struct Faults {
     pub(crate) no_create: Option<&'static str>,
     /// Renaming says the disk is full.
     pub(crate) no_rename: bool,
+    /// Removing a directory whose path contains this fails.
+    pub(crate) no_remove: Option<&'static str>,
     /// Cutting a file fails.
     pub(crate) no_set_len: bool,
     /// The next sync of a file fails, and what it should have written is lost, although memory holds it.
@@ -243,6 +245,10 @@ impl Disk for SimDisk {
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let refused = self.faults.lock().no_remove;
+        if refused.is_some_and(|refused| path.to_string_lossy().contains(refused)) {
+            return Err(io::Error::other("simulated"));
+        }
         self.faults.lock().change_names()?;
         let mut state = self.state.lock();
         // Durable at once: nobody looks for it any more.
@@ -416,7 +422,8 @@ impl Map for SimMap {
     }
 
     fn seal(&self, words: usize) -> io::Result<()> {
-        if let Some(inode) = self.inode.lock().take() {
+        let inode = self.inode.lock().take();
+        if let Some(inode) = inode {
             self.disk.faults.lock().change()?;
             self.backed.fetch_min(words, Ordering::AcqRel);
             let mut inode = inode.lock();

@@ -148,6 +148,35 @@ fn settings_are_left_set_and_put_back_and_outlive_a_restart() {
     assert_eq!(again.partitions[2].end_offset, 1);
 }
 
+/// Wherever the disk stops it: who is told that nothing was changed finds it so, now and after a restart.
+#[test]
+fn an_alteration_that_failed_is_not_in_force() {
+    for left in 0..2 {
+        let disk = SimDisk::default();
+        let broker = open(&disk);
+        broker.create_topic(TopicOptions { retention_mb: Some(4), ..named("t") }).unwrap();
+        append(&broker.partition(&topic("t"), 0).unwrap()).unwrap();
+        let before = broker.describe_topic(&topic("t")).unwrap();
+        let asked = json!({"retention_mb": 1, "max_payload_mb": 2, "partitions": 3});
+        // The directory is synced with the catalog, then with the new partitions.
+        disk.faults(|faults| faults.names_left = Some(left));
+        let refused = broker.alter_topic(&topic("t"), change(asked.clone())).unwrap_err();
+        disk.faults(|faults| faults.names_left = None);
+        assert!(matches!(refused, TopicError::Storage { .. }), "step {left}: {refused}");
+        assert_eq!(broker.describe_topic(&topic("t")).unwrap(), before, "step {left}");
+        let again = open(&disk.kill()).describe_topic(&topic("t")).unwrap();
+        assert_eq!(again.effective, before.effective, "step {left}");
+        assert_eq!(again.partitions[0], before.partitions[0], "step {left}");
+        // And then it goes through.
+        let after = broker.alter_topic(&topic("t"), change(asked)).unwrap();
+        assert_eq!((after.partitions.len(), after.settings.retention_mb), (3, Some(1)));
+        assert_eq!(
+            open(&disk.kill()).describe_topic(&topic("t")).unwrap().settings,
+            after.settings
+        );
+    }
+}
+
 #[test]
 fn a_topic_with_missing_partitions_is_served_and_not_altered() {
     let disk = SimDisk::default();
@@ -183,7 +212,7 @@ fn retention_and_the_size_of_segments_hold_from_now_on() {
     fill(8);
     assert_eq!(segments(), 4);
     broker.alter_topic(&topic("t"), change(json!({"retention_mb": 1}))).unwrap();
-    broker.retain();
+    broker.retain(&|| false);
     assert!(partition.start_offset() >= 10, "{}", partition.start_offset());
     let (mut cursor, _) = partition.resume(partition.start_offset()).unwrap();
     assert!(matches!(partition.fetch(&mut cursor, 100), Fetch::Slice(_) | Fetch::Tail));
@@ -202,7 +231,7 @@ fn durability_is_switched_both_ways() {
     assert_eq!(partition.durability(), Durability::Always);
     assert_eq!(partition.flushed_offset(), 1, "what was shown is durable now");
 
-    slow.close();
+    slow.close_in(&Path::new(DATA).join("t_0"));
     let run = append(&partition).unwrap();
     assert!(!partition.settled().covers(run));
     assert_eq!(partition.end_offset(), 1, "not shown yet");

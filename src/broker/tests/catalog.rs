@@ -1,7 +1,9 @@
 //! What is written down of topics, and what a start makes of it.
 
+use std::io;
+
 use super::*;
-use crate::storage::sim_disk::Seeded;
+use crate::storage::sim_disk::{DiskOver, Seeded};
 
 const CATALOG: &str = "/data/catalog.json";
 
@@ -109,5 +111,33 @@ fn a_catalog_that_is_none_stops_the_start_and_says_how_to_go_on() {
         let said = error.to_string();
         assert!(said.starts_with(CATALOG) && said.contains("moved away"), "{said}");
         assert_eq!(text(&disk), bad, "it is left as it is");
+    }
+}
+
+/// A disk without room for a directory, in the words of a file system or of its quota.
+#[derive(Debug)]
+struct Full(SimDisk, io::ErrorKind);
+
+impl DiskOver for Full {
+    fn disk(&self) -> &dyn Disk {
+        &self.0
+    }
+
+    fn create_dir(&self, _path: &Path) -> io::Result<()> {
+        Err(self.1.into())
+    }
+}
+
+#[test]
+fn a_full_disk_keeps_no_broker_from_starting() {
+    let disk = SimDisk::default();
+    let broker = with(&disk, &[]).unwrap();
+    broker.partition(&topic("a"), 0).unwrap();
+    drop(broker);
+    for why in [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded] {
+        let disk = disk.kill();
+        disk.remove_dir(&Path::new(DATA).join("a_3")).unwrap();
+        let broker = Broker::open(parts(Arc::new(Full(disk, why)))).unwrap();
+        assert_eq!(partitions(&broker, "a"), 3, "{why}");
     }
 }

@@ -65,7 +65,7 @@ fn a_deleted_topic_is_gone_and_its_name_begins_anew() {
     );
     assert_eq!(committed(&broker, "t"), [None; 3]);
     assert_eq!((dirs(&disk, "t_"), dirs(&disk, ".deleted-t_")), (3, 3));
-    assert_eq!(broker.remove_deleted().unwrap(), 3);
+    assert_eq!(broker.remove_deleted(&|| false).unwrap(), 3);
     assert_eq!((dirs(&disk, "t_"), dirs(&disk, ".deleted")), (3, 0));
 
     let broker = with(&disk.kill());
@@ -116,7 +116,7 @@ fn whoever_waits_is_told() {
     let Fetch::Slice(slice) = partition.fetch(&mut cursor, 10) else { panic!() };
     cursor.advance(slice.len());
 
-    slow.close();
+    slow.close_in(&Path::new(DATA).join("t_0"));
     let run = append(&partition).unwrap();
     wait_for("the flush that hangs", || slow.syncing() == 1);
     let (bell, wake) = bell();
@@ -128,6 +128,7 @@ fn whoever_waits_is_told() {
         wait_for("the deletion to begin", || partition.is_deleted());
         // It waits for the disk; nobody else waits for it.
         assert!(broker.existing(&topic("t"), 0).is_none());
+        assert_eq!(slow.syncing(), 1, "it waits still");
         slow.open();
         deleting.join().unwrap().unwrap();
     });
@@ -157,7 +158,7 @@ fn nothing_of_the_old_topic_touches_the_new_one() {
         thread::scope(|scope| {
             let maintain = || {
                 while !done.load(Ordering::Relaxed) {
-                    broker.retain();
+                    broker.retain(&|| false);
                     broker.scrub(&mut |_| true).unwrap();
                 }
             };
@@ -220,7 +221,7 @@ fn a_topic_is_deleted_whole_or_not_at_all() {
                 let new = broker.partition(&topic("t"), 0).unwrap();
                 assert_eq!(new.end_offset(), 0);
                 append(&new).unwrap();
-                broker.remove_deleted().unwrap();
+                broker.remove_deleted(&|| false).unwrap();
                 let again = with(&after.kill());
                 assert_eq!((ends(&again, "t"), dirs(&after, ".deleted")), (vec![1, 0, 0], 0));
             }
@@ -233,7 +234,7 @@ fn a_topic_is_deleted_whole_or_not_at_all() {
         match deleted {
             Ok(()) => {}
             Err(TopicError::Unfinished { .. }) => {
-                broker.retain();
+                broker.retain(&|| false);
                 assert_eq!(dirs(&disk, "t_"), 0, "step {left}");
             }
             Err(TopicError::Storage { .. }) => {
@@ -272,6 +273,50 @@ fn an_unfinished_deletion_keeps_its_name() {
     assert_eq!(ends(&with(&disk.kill()), "t"), [0; 0]);
     assert_eq!(broker.partition(&topic("t"), 0).unwrap().end_offset(), 0);
     assert_eq!(committed(&broker, "t"), [None; 3]);
+}
+
+/// One directory that cannot be removed keeps none of the others, and a stop waits for one alone.
+#[test]
+fn directories_are_removed_one_by_one() {
+    let disk = SimDisk::default();
+    let broker = with(&disk);
+    fill(&broker, "t");
+    broker.delete_topic(&topic("t")).unwrap();
+    let asked = AtomicBool::new(false);
+    assert_eq!(broker.remove_deleted(&|| asked.swap(true, Ordering::Relaxed)).unwrap(), 1);
+    assert_eq!(dirs(&disk, ".deleted"), 2);
+    disk.faults(|faults| faults.no_remove = Some(".deleted-t_1"));
+    assert_eq!(broker.remove_deleted(&|| false).unwrap(), 1);
+    assert_eq!(dirs(&disk, ".deleted-t_1"), 1);
+    disk.faults(|faults| faults.no_remove = None);
+    assert_eq!(broker.remove_deleted(&|| false).unwrap(), 1);
+    assert_eq!(dirs(&disk, ".deleted"), 0);
+}
+
+/// What stands in the way of a deletion stands in the way of no start.
+#[test]
+fn a_start_goes_on_past_what_cannot_be_put_aside() {
+    let disk = SimDisk::default();
+    let broker = with(&disk);
+    fill(&broker, "t");
+    fill(&broker, "other");
+    disk.faults(|faults| faults.names_left = Some(1));
+    let unfinished = broker.delete_topic(&topic("t")).unwrap_err();
+    assert!(matches!(unfinished, TopicError::Unfinished { .. }), "{unfinished}");
+    drop(broker);
+    let disk = disk.kill();
+    disk.faults(|faults| faults.no_rename = true);
+    let mut parts = parts(Arc::new(disk.clone()));
+    parts.options.default_partitions = 3;
+    parts.declared = vec![TopicOptions::named(topic("t"))];
+    let broker = Broker::open(parts).unwrap();
+    assert_eq!((ends(&broker, "t"), ends(&broker, "other")), (vec![], vec![1; 3]));
+    let refused = broker.partition(&topic("t"), 0).unwrap_err();
+    assert!(matches!(refused, PartitionError::Unfinished { .. }), "{refused}");
+    disk.faults(|faults| faults.no_rename = false);
+    broker.retain(&|| false);
+    assert_eq!((dirs(&disk, "t_"), dirs(&disk, ".deleted-t_")), (0, 3));
+    assert_eq!(broker.partition(&topic("t"), 0).unwrap().end_offset(), 0);
 }
 
 #[test]

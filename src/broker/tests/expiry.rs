@@ -46,7 +46,7 @@ impl World {
     fn pass(&self, hours: u64) {
         for _ in 0..hours {
             self.clock.pass(HOUR);
-            self.broker.retain();
+            self.broker.retain(&|| false);
         }
     }
 }
@@ -113,10 +113,10 @@ fn no_jump_of_the_clock_forgets_anything_and_no_wrong_one_keeps_it_for_ever() {
     for wall in [66 * YEAR, 56 * YEAR - 30 * DAY, 0, u64::MAX] {
         world.commit("before");
         world.clock.set(wall);
-        world.broker.retain();
+        world.broker.retain(&|| false);
         world.commit("after");
         world.restart();
-        world.broker.retain();
+        world.broker.retain(&|| false);
         world.pass(2);
         assert!(world.knows("before") && world.knows("after"), "{wall}");
     }
@@ -135,9 +135,9 @@ fn consumers_have_an_hour_to_come_back_after_a_start() {
     world.clock.set(57 * YEAR);
     world.disk.remove(&Path::new(DATA).join(".clock"));
     world.restart();
-    world.broker.retain();
+    world.broker.retain(&|| false);
     world.clock.pass(HOUR - 1);
-    world.broker.retain();
+    world.broker.retain(&|| false);
     assert!(world.knows("comes") && world.knows("stays-away"));
     let _member = world.broker.join(key("comes", "t", 0));
     world.pass(1);

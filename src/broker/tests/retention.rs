@@ -64,7 +64,7 @@ impl World {
     fn pass(&self, hours: u64) {
         for _ in 0..2 * hours {
             self.clock.pass(HOUR / 2);
-            self.broker.retain();
+            self.broker.retain(&|| false);
         }
     }
 }
@@ -83,7 +83,7 @@ fn each_topic_has_its_own_limits_and_commits_have_none() {
     }
     let plain = world.broker.existing(&topic("plain"), 0).unwrap().unwrap();
     world.broker.commit(key("g", "plain", 0), &plain, 1).unwrap();
-    world.broker.retain();
+    world.broker.retain(&|| false);
     let starts = |world: &World| ["short", "ever", "small", "plain"].map(|name| world.start(name));
     assert_eq!(starts(&world), [0, 0, 2, 0]);
     world.pass(1);
@@ -111,9 +111,9 @@ fn no_jump_of_the_clock_deletes_anything() {
             if restart {
                 world.restart();
             }
-            world.broker.retain();
+            world.broker.retain(&|| false);
             world.fill("t", 1);
-            world.broker.retain();
+            world.broker.retain(&|| false);
             assert_eq!(world.start("t"), 0, "{wall}");
         }
     }
@@ -140,7 +140,7 @@ fn the_time_that_the_broker_is_down_counts_little_by_little() {
     world.fill("t", 3);
     world.clock.set(56 * YEAR + 200 * HOUR);
     world.restart();
-    world.broker.retain();
+    world.broker.retain(&|| false);
     assert_eq!(world.start("t"), 0);
     world.pass(80);
     assert_eq!(world.start("t"), 3);
@@ -153,14 +153,50 @@ fn all_partitions_together_take_no_more_than_they_may() {
         world.fill(name, segments);
         world.clock.pass(HOUR);
     }
-    world.broker.retain();
+    world.broker.retain(&|| false);
     // Seven segments of not quite one MiB: the oldest goes.
     assert_eq!((world.start("a"), world.start("b")), (1, 0));
     world.fill("c", 3);
-    world.broker.retain();
+    world.broker.retain(&|| false);
     assert_eq!((world.start("a"), world.start("b"), world.start("c")), (2, 2, 0));
     let deleted = world.broker.metrics().segments_deleted.get();
     assert_eq!(deleted, 4);
+}
+
+/// A broker that is told to stop does not end thousands of partitions first.
+#[test]
+fn a_pass_ends_when_it_is_told_to() {
+    let world = World::new(1000, 3, vec![kept("a", 0, Some(1)), kept("b", 0, Some(1))]);
+    world.fill("a", 3);
+    world.fill("b", 3);
+    world.fill("c", 3);
+    let partitions = world.broker.partitions().len();
+    // Before the first, before what goes because all together are too much, and never.
+    for (passes, starts) in [(0, [0, 0, 0]), (partitions, [1, 1, 0]), (usize::MAX, [2, 2, 2])] {
+        let left = std::cell::Cell::new(passes);
+        world.broker.retain(&|| left.replace(left.get().saturating_sub(1)) == 0);
+        assert_eq!(["a", "b", "c"].map(|name| world.start(name)), starts);
+    }
+}
+
+#[test]
+fn what_is_too_much_is_deleted_without_holding_the_files_of_others() {
+    let world = World::new(1000, 2, Vec::new());
+    world.fill("t", 3);
+    let plain = world.broker.partition(&topic("plain"), 0).unwrap();
+    let held = Arc::downgrade(&plain);
+    drop(plain);
+    let left = std::cell::Cell::new(world.broker.partitions().len());
+    // Asked before the first one that goes because all together are too much.
+    let stop = || {
+        if left.replace(left.get().wrapping_sub(1)) == 0 {
+            world.broker.delete_topic(&topic("plain")).unwrap();
+            wait_for("the files", || held.strong_count() == 0);
+        }
+        false
+    };
+    assert_eq!(world.broker.retain(&stop).segments, 1);
+    assert!(world.broker.existing(&topic("plain"), 0).is_none());
 }
 
 /// Names of the spans that begin.
@@ -184,6 +220,6 @@ fn a_pass_is_a_span() {
     let begun = Begun::default();
     let subscriber = tracing_subscriber::registry().with(begun.clone());
     let world = World::new(1, 0, Vec::new());
-    tracing::subscriber::with_default(subscriber, || world.broker.retain());
+    tracing::subscriber::with_default(subscriber, || world.broker.retain(&|| false));
     assert!(begun.0.lock().contains(&"retention"), "{:?}", begun.0.lock());
 }

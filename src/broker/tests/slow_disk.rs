@@ -29,6 +29,8 @@ struct Gate {
 #[derive(Debug, Default)]
 struct State {
     closed: bool,
+    /// For syncs in this directory alone.
+    only: Option<PathBuf>,
     /// So many may pass all the same.
     passes: usize,
     /// What a sync takes once it is through.
@@ -43,6 +45,12 @@ impl SlowDisk {
     /// Syncs wait from now on.
     pub(super) fn close(&self) {
         self.gate.state.lock().closed = true;
+    }
+
+    /// Syncs in this directory wait from now on.
+    pub(super) fn close_in(&self, dir: &Path) {
+        let mut state = self.gate.state.lock();
+        (state.closed, state.only) = (true, Some(dir.to_owned()));
     }
 
     /// Lets those through that wait, and all that come.
@@ -85,7 +93,8 @@ impl Gate {
         let mut state = self.state.lock();
         state.met |= state.inside.iter().any(|inside| inside == dir);
         state.inside.push(dir.to_owned());
-        while state.closed && state.passes == 0 {
+        let kept_out = state.only.as_ref().is_none_or(|only| only == dir);
+        while kept_out && state.closed && state.passes == 0 {
             // A test that fails with the gate closed must end all the same.
             state.closed &= !self.opened.wait_for(&mut state, HANG).timed_out();
         }

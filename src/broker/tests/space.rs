@@ -57,11 +57,38 @@ fn a_start_with_little_space_refuses_from_the_first_record_on() {
     assert_eq!(broker.health(), Health::default(), "switched off");
 }
 
+/// For as long as it is there, and no longer.
 #[test]
 fn damage_that_was_found_is_part_of_the_health() {
-    let (broker, _) = on(&SimDisk::default(), 0);
-    broker.metrics().segments_damaged.add(3);
+    let disk = SimDisk::default();
+    let open = |disk: &SimDisk| {
+        let mut parts = parts(Arc::new(disk.clone()));
+        parts.storage.retention_mb = 1;
+        Broker::open(parts).unwrap()
+    };
+    let broker = open(&disk);
+    let partition = broker.partition(&topic("t"), 0).unwrap();
+    for _ in 0..4 {
+        append_frame(&partition, b"", &vec![1; 900_000]).unwrap();
+    }
+    broker.close().unwrap();
+    let disk = disk.kill();
+    let damage = |base: usize| {
+        let path = Path::new(DATA).join(format!("t_0/{base:020}.wal"));
+        let mut bytes = disk.read(&path).unwrap();
+        bytes[1000] ^= 1;
+        disk.put(&path, &bytes);
+    };
+    damage(0);
+    damage(2);
+    let broker = open(&disk);
+    broker.scrub(&mut |_| true).unwrap();
     let problems = broker.health().problems;
-    assert_eq!(problems, [Problem::Damaged { segments: 3 }]);
-    assert_eq!(problems[0].to_string(), "damage was found in 3 segments");
+    assert_eq!(problems, [Problem::Damaged { segments: 2 }]);
+    assert_eq!(problems[0].to_string(), "damage was found in 2 segments");
+    broker.retain(&|| false);
+    assert_eq!(broker.health().problems, [Problem::Damaged { segments: 1 }]);
+    broker.delete_topic(&topic("t")).unwrap();
+    assert_eq!(broker.health(), Health::default());
+    assert_eq!(broker.metrics().segments_damaged.get(), 2);
 }

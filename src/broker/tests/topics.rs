@@ -57,6 +57,31 @@ fn reserved_topics_are_not_created() {
     assert_eq!(broker.topic_count(), 0);
 }
 
+/// Nobody who is refused waits until others have created, altered or deleted a topic, which may take the disk long.
+#[test]
+fn a_refusal_waits_for_no_disk() {
+    let slow = SlowDisk::default();
+    let mut parts = parts(Arc::new(slow.clone()));
+    parts.options.default_partitions = 1;
+    parts.storage.durability = Durability::Always;
+    let broker = Broker::open(parts).unwrap();
+    let partition = broker.partition(&topic("t"), 0).unwrap();
+    slow.close_in(&Path::new(DATA).join("t_0"));
+    append(&partition).unwrap();
+    wait_for("the flush that hangs", || slow.syncing() == 1);
+    thread::scope(|scope| {
+        let deleting = scope.spawn(|| broker.delete_topic(&topic("t")));
+        wait_for("the deletion to begin", || partition.is_deleted());
+        let refused = broker.partition(&topic("__mine"), 0).unwrap_err();
+        assert!(matches!(refused, PartitionError::Reserved(_)));
+        let refused = broker.partition(&topic("u"), 1).unwrap_err();
+        assert!(matches!(refused, PartitionError::UnknownPartition { .. }));
+        assert_eq!(slow.syncing(), 1, "the deletion waits still");
+        slow.open();
+        deleting.join().unwrap().unwrap();
+    });
+}
+
 #[test]
 fn the_limit_holds_for_all_topics_together() {
     let options = Options { default_partitions: 2, max_partitions: 5, ..Options::default() };

@@ -131,7 +131,8 @@ fn quiet() -> io::Result<Termios> {
 
 fn read_keys(sender: &mpsc::UnboundedSender<Key>) {
     let mut byte = [0];
-    while let Ok(1) = io::stdin().lock().read(&mut byte) {
+    let mut stdin = io::stdin().lock();
+    while let Ok(1) = stdin.read(&mut byte) {
         let key = if matches!(byte[0], b'q' | b'Q') { Key::Quit } else { Key::Other };
         if sender.send(key).is_err() {
             return;
