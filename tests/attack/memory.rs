@@ -14,8 +14,8 @@ use super::quotas;
 use super::support::http::{closed, metric, send};
 use super::support::v1_1::{answer, open, producer};
 use super::support::{
-    Broker, ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch_on_disk,
-    wait_for,
+    Broker, ControlGroup, PRODUCE, RawClient, Start, frame, handshake, is_long, scratch,
+    scratch_on_disk, wait_for,
 };
 
 const LIMIT: &str = "67108864";
