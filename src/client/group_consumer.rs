@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::{Future as _, poll_fn};
+use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::task::Poll;
 use std::time::Duration;
@@ -266,14 +266,13 @@ impl GroupConsumer {
 
     /// Waits for whichever partition has something first.
     async fn any(&mut self) -> (PartitionId, Result<Message, ConsumeError>) {
-        let open = self.partitions.iter_mut().filter(|(_, reading)| !reading.ended);
-        let mut waiting: Vec<_> = open
-            .map(|(&partition, reading)| (partition, Box::pin(reading.consumer.recv())))
-            .collect();
         poll_fn(|cx| {
-            for (partition, receiving) in &mut waiting {
-                if let Poll::Ready(received) = receiving.as_mut().poll(cx) {
-                    return Poll::Ready((*partition, received));
+            for (&partition, reading) in &mut self.partitions {
+                if reading.ended {
+                    continue;
+                }
+                if let Poll::Ready(received) = reading.consumer.poll_recv(cx) {
+                    return Poll::Ready((partition, received));
                 }
             }
             Poll::Pending

@@ -7,6 +7,8 @@ mod link;
 mod options;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
 
 pub use error::ConsumeError;
 pub use gap::{Gap, GapReason};
@@ -77,7 +79,7 @@ impl Consumer {
             Committer::new(addr, group, topic, partition, connect)
         });
         let mut link = Link::new(place, group.clone(), options);
-        let first = link.open(None).await?;
+        let first = poll_fn(|cx| link.poll_open(None, cx)).await?;
         // 1.0 does not say where it begins.
         let reached = (protocol == Protocol::V1_1).then_some(first);
         Ok(Self { link, group, decoder, committer, gaps: Gaps::default(), end, reached })
@@ -87,14 +89,22 @@ impl Consumer {
     ///
     /// Cancel-safe: dropped while it waits, nothing is lost, and the next call goes on where this one was.
     pub async fn recv(&mut self) -> Result<Message, ConsumeError> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// As [`recv`](Self::recv), for one who waits for several.
+    pub(in crate::client) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Message, ConsumeError>> {
         loop {
             if let Some(message) = self.try_next()? {
-                return Ok(message);
+                return Poll::Ready(Ok(message));
             }
             if self.is_at_end() {
-                return Err(ConsumeError::End);
+                return Poll::Ready(Err(ConsumeError::End));
             }
-            self.fill().await?;
+            ready!(self.poll_fill(cx))?;
         }
     }
 
@@ -213,32 +223,30 @@ impl Consumer {
     }
 
     /// Reads some bytes, on a new connection if need be.
-    async fn fill(&mut self) -> Result<(), ConsumeError> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConsumeError>> {
         if !self.link.is_open() {
-            self.reconnect().await?;
+            ready!(self.poll_reconnect(cx))?;
             if self.is_at_end() {
-                return Ok(());
+                return Poll::Ready(Ok(()));
             }
         }
         self.decoder.make_room(self.link.options().read_bytes);
-        match self.link.read(&mut self.decoder.buf).await {
-            Ok(()) => Ok(()),
-            Err(error) => self.link.broken(&error),
+        match ready!(self.link.poll_read(&mut self.decoder.buf, cx)) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(error) => Poll::Ready(self.link.broken(&error)),
         }
     }
 
-    /// Dropped half-way, it starts over with the next call, in the same outage.
-    async fn reconnect(&mut self) -> Result<(), ConsumeError> {
+    fn poll_reconnect(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConsumeError>> {
         loop {
-            self.link.pause().await;
             let from = self.decoder.position();
-            match self.link.open(from).await {
+            match ready!(self.link.poll_open(from, cx)) {
                 Ok(first) => {
                     self.decoder.restart();
                     if self.link.protocol() == Protocol::V1_1 {
                         self.reached = Some(first);
                     }
-                    return Ok(());
+                    return Poll::Ready(Ok(()));
                 }
                 Err(error) => match self.link.refused(error)? {
                     Ended::Again => {}

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 use super::broker::{Broker, stored};
 use super::{group, guard, retry, topic};
 use crate::client::{
-    ConnectError, ConsumeError, Consumer, ConsumerOptions, DeliveryError, GapReason, Producer,
-    ProducerOptions, Record, Start,
+    ConnectError, ConsumeError, Consumer, ConsumerOptions, DeliveryError, GapReason, GroupConsumer,
+    GroupConsumerOptions, Message, Producer, ProducerOptions, Record, RetryPolicy, Share, Start,
 };
 use crate::protocol::Status;
 use crate::protocol::v1_1::{Answer, AnswerTo, ControlFrame, Handshake, Parsed, Role};
@@ -167,6 +168,109 @@ async fn a_connection_without_heartbeats_is_made_again() {
             () = serve => unreachable!(),
         }
         drop(silent);
+    })
+    .await;
+}
+
+/// Waits as a program with a short tick does.
+async fn recv_by_ticks(consumer: &mut Consumer) -> Message {
+    loop {
+        match timeout(Duration::from_millis(2), consumer.recv()).await {
+            Ok(message) => return message.unwrap(),
+            Err(_) => tokio::task::yield_now().await,
+        }
+    }
+}
+
+/// Pauses that are longer than any wait of the tests that use it.
+fn slow_retry() -> RetryPolicy {
+    RetryPolicy { initial_backoff: Duration::from_millis(200), ..RetryPolicy::default() }
+}
+
+#[tokio::test]
+async fn waits_that_are_dropped_keep_no_consumer_from_connecting_again() {
+    guard(async {
+        let broker = Broker::start().await;
+        let options = ConsumerOptions { retry: slow_retry(), ..options() };
+        let (mut consumer, peer) = connect(&broker, options, 0).await;
+        drop(peer);
+        let serve = async {
+            let mut peer = accept(&broker).await;
+            // It takes longer than a tick to answer, too.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            peer.answer(Answer::ok(0)).await;
+            peer.send(&stored(0, "a")).await;
+            peer
+        };
+        let (message, _peer) = tokio::join!(recv_by_ticks(&mut consumer), serve);
+        assert_eq!(message.offset, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn waits_that_are_dropped_hide_no_silence() {
+    guard(async {
+        let broker = Broker::start().await;
+        let heartbeat = Some(Duration::from_millis(20));
+        let (mut consumer, _silent) =
+            connect(&broker, ConsumerOptions { heartbeat, ..options() }, 0).await;
+        // Each further connection is served: a slow one may count as silent too.
+        let serve = async {
+            let mut peers = Vec::new();
+            loop {
+                let mut peer = accept(&broker).await;
+                peer.answer(Answer::ok(0)).await;
+                peer.send(&stored(0, "a")).await;
+                peers.push(peer);
+            }
+        };
+        tokio::select! {
+            message = recv_by_ticks(&mut consumer) => assert_eq!(message.offset, 0),
+            () = serve => unreachable!(),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_partition_connects_again_while_others_give_messages() {
+    guard(async {
+        let broker = Broker::start().await;
+        let options = GroupConsumerOptions {
+            consumer: ConsumerOptions { retry: slow_retry(), ..options() },
+            share: Share::Partitions(vec![0, 1]),
+            auto_commit: None,
+            discover: None,
+        };
+        let answered = async || {
+            let mut peer = accept(&broker).await;
+            peer.answer(Answer::ok(0)).await;
+            peer
+        };
+        let serve = async { (answered().await, answered().await) };
+        let connecting = GroupConsumer::connect(broker.addr(), group(), topic(), options);
+        let (consumer, (mut busy, broken)) = tokio::join!(connecting, serve);
+        let mut consumer = consumer.unwrap();
+        assert_eq!((busy.handshake.partition, broken.handshake.partition), (0, 1));
+        drop(broken);
+        let give = async {
+            for offset in 0.. {
+                busy.send(&stored(offset, "x")).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        let serve = async {
+            let mut peer = answered().await;
+            peer.send(&stored(0, "a")).await;
+            std::future::pending::<()>().await;
+        };
+        let receive = async { while consumer.recv().await.unwrap().0 != 1 {} };
+        tokio::select! {
+            () = receive => {}
+            () = give => unreachable!(),
+            () = serve => unreachable!(),
+        }
     })
     .await;
 }
