@@ -116,6 +116,16 @@ struct Reading {
     ended: bool,
 }
 
+impl Reading {
+    fn failed(&mut self, partition: PartitionId, source: ConsumeError) -> PartitionError {
+        // Without a place its log is gone, and what was given of it is nothing to commit into the next of that name.
+        if self.consumer.position().is_none() {
+            (self.given, self.committed) = (None, None);
+        }
+        PartitionError { partition, source }
+    }
+}
+
 /// Time between two commits, if the first of them failed.
 const COMMIT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -152,6 +162,7 @@ impl GroupConsumer {
             options,
         };
         consumer.discover().await?;
+        consumer.options.consumer.read_as_new();
         Ok(consumer)
     }
 
@@ -237,7 +248,7 @@ impl GroupConsumer {
     fn buffered(&mut self, partition: PartitionId) -> Result<Option<Message>, PartitionError> {
         let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(None) };
         let next = reading.consumer.try_next();
-        let next = next.map_err(|source| PartitionError { partition, source })?;
+        let next = next.map_err(|source| reading.failed(partition, source))?;
         if let Some(message) = &next {
             reading.given = Some(message.next_offset);
             self.current = partition;
@@ -296,7 +307,7 @@ impl GroupConsumer {
                 reading.ended = true;
                 Ok(Next::Again)
             }
-            Err(source) => Err(PartitionError { partition, source }),
+            Err(source) => Err(reading.failed(partition, source)),
         }
     }
 

@@ -16,7 +16,8 @@ use tracing::Instrument as _;
 
 use super::error::ConsumeError;
 use super::options::ConsumerOptions;
-use crate::client::connect::{self, ConnectError, Hello, Place, Protocol, Wish};
+use crate::client;
+use crate::client::connect::{self, ConnectError, ConnectOptions, Hello, Place, Protocol, Wish};
 use crate::client::retry::Backoff;
 use crate::client::stream::Stream;
 use crate::model::{GroupName, Offset};
@@ -40,14 +41,16 @@ pub(super) enum Ended {
     GoOnAt(Offset),
 }
 
-/// A connection, and where the broker begins on it.
-type Opened = (Stream, Offset);
+/// A connection, where the broker begins on it, and where the consumer is to end, if it is.
+type Opened = (Stream, Offset, Option<Offset>);
 
 /// All that outlives a wait is kept here, so that a wait may be dropped at any time and begun again.
 pub(super) struct Link {
     place: Place,
     group: Option<GroupName>,
     options: ConsumerOptions,
+    /// Where it ends, if it does: the log end when it first connected.
+    end: Option<Offset>,
     stream: Option<Stream>,
     /// The pause and the attempt to connect that run: a task, which goes on while nobody waits for it.
     opening: Option<JoinHandle<Result<Opened, ConnectError>>>,
@@ -67,6 +70,7 @@ impl Link {
         Self {
             place,
             group,
+            end: None,
             stream: None,
             opening: None,
             backoff: Backoff::new(&options.retry),
@@ -90,6 +94,10 @@ impl Link {
         self.options.connect.protocol
     }
 
+    pub(super) fn end(&self) -> Option<Offset> {
+        self.end
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.stream.is_some()
     }
@@ -110,11 +118,12 @@ impl Link {
             return Poll::Pending;
         };
         // A task that does not end by itself was ended with its runtime.
-        let (stream, first) = opened.map_err(|ended| {
+        let (stream, first, end) = opened.map_err(|ended| {
             let addr = self.place.addr.clone();
             ConnectError::Io { addr, source: ended.into() }
         })??;
         self.stream = Some(stream);
+        self.end = end;
         self.connected_at = Instant::now();
         self.heard_at = self.connected_at;
         Poll::Ready(Ok(first))
@@ -136,13 +145,19 @@ impl Link {
         let until_end = self.options.until_end;
         let wish = Wish { group: self.group.clone(), start, heartbeat_ms, until_end };
         let hello = Hello::consume(&self.place, wish, &self.options.connect)?;
-        let (addr, options) = (self.place.addr.clone(), self.options.connect.clone());
+        let (place, options) = (self.place.clone(), self.options.connect.clone());
+        let known_end = self.end;
         let pause = self.failing_since.map(|_| self.backoff.next_pause());
         let opening = async move {
             if let Some(pause) = pause {
                 sleep(pause).await;
             }
-            connect::open(&addr, &hello, &options).await
+            let end = match known_end {
+                None if until_end => Some(end_of(&place, &options).await?),
+                end => end,
+            };
+            let (stream, first) = connect::open(&place.addr, &hello, &options).await?;
+            Ok((stream, first, end))
         };
         Ok(tokio::spawn(opening.in_current_span()))
     }
@@ -158,6 +173,12 @@ impl Link {
     pub(super) fn reset(&mut self) {
         self.stream = None;
         self.failing_since = Some(Instant::now());
+    }
+
+    /// The log that was read is gone: the next connection is the first to another.
+    pub(super) fn begin_anew(&mut self) {
+        self.options.read_as_new();
+        self.end = None;
     }
 
     /// Reads some bytes; a time without any is an error.
@@ -263,6 +284,11 @@ impl Link {
         }
         Err(ConsumeError::Disconnected { elapsed, reason })
     }
+}
+
+/// The log end now: where a consumer stops that is to.
+async fn end_of(place: &Place, options: &ConnectOptions) -> Result<Offset, ConnectError> {
+    client::offset_of(&place.addr, &place.topic, place.partition, Start::Latest, options).await
 }
 
 impl Drop for Link {

@@ -20,7 +20,7 @@ use super::message::Message;
 use super::messages::Messages;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::Status;
-use crate::protocol::v1_1::{ControlFrame, Start};
+use crate::protocol::v1_1::ControlFrame;
 use decode::{Decoded, Decoder};
 use gap::Gaps;
 use link::{Ended, Link};
@@ -48,8 +48,6 @@ pub struct Consumer {
     decoder: Decoder,
     committer: Option<Committer>,
     gaps: Gaps,
-    /// Where it ends, if it does.
-    end: Option<Offset>,
     /// Where it is known to stand although no record says so: the log ends there, or did.
     reached: Option<Offset>,
 }
@@ -68,8 +66,6 @@ impl Consumer {
     ) -> Result<Self, ConnectError> {
         let group = group.into();
         let place = Place { addr: addr.into(), topic, partition };
-        let end =
-            if options.until_end { Some(end_of(&place, &options.connect).await?) } else { None };
         let protocol = options.connect.protocol;
         let decoder = Decoder::new(options.max_frame_bytes, options.split_batches, protocol);
         let committer = group.clone().map(|group| {
@@ -82,7 +78,7 @@ impl Consumer {
         let first = poll_fn(|cx| link.poll_open(None, cx)).await?;
         // 1.0 does not say where it begins.
         let reached = (protocol == Protocol::V1_1).then_some(first);
-        Ok(Self { link, group, decoder, committer, gaps: Gaps::default(), end, reached })
+        Ok(Self { link, group, decoder, committer, gaps: Gaps::default(), reached })
     }
 
     /// The next message; waits for one at the end of the partition.
@@ -191,6 +187,7 @@ impl Consumer {
             Some(Status::Corrupt) => self.skip(control, GapReason::Damaged),
             Some(Status::TopicDeleted) => {
                 self.link.reset();
+                self.begin_anew();
                 return Err(ConsumeError::TopicDeleted(control.message.into()));
             }
             // Coming again would end the same way.
@@ -207,6 +204,13 @@ impl Consumer {
         Ok(())
     }
 
+    /// The log that was read is gone. One that gets its name has offsets of its own.
+    fn begin_anew(&mut self) {
+        self.link.begin_anew();
+        self.decoder.begin_anew();
+        self.reached = None;
+    }
+
     fn skip(&mut self, control: ControlFrame, reason: GapReason) {
         let from = self.position().filter(|&from| from != control.offset);
         self.gaps.add(Gap { from, to: control.offset, reason, message: control.message });
@@ -216,7 +220,7 @@ impl Consumer {
     /// Whether all that was asked for has been given.
     fn is_at_end(&self) -> bool {
         let stands = self.decoder.position().max(self.reached);
-        match (self.end, stands) {
+        match (self.link.end(), stands) {
             (Some(end), Some(stands)) => stands >= end && self.decoder.is_between_frames(),
             _ => false,
         }
@@ -239,7 +243,8 @@ impl Consumer {
 
     fn poll_reconnect(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConsumeError>> {
         loop {
-            let from = self.decoder.position();
+            // What the broker said at first counts, too: records may have come since, also if none was given before.
+            let from = self.position();
             match ready!(self.link.poll_open(from, cx)) {
                 Ok(first) => {
                     self.decoder.restart();
@@ -248,23 +253,30 @@ impl Consumer {
                     }
                     return Poll::Ready(Ok(()));
                 }
-                Err(error) => match self.link.refused(error)? {
-                    Ended::Again => {}
-                    Ended::GoOnAt(to) => {
-                        let message = "the offset is not in the log any more".to_owned();
-                        self.gaps.add(Gap { from, to, reason: GapReason::Deleted, message });
-                        self.decoder.go_on_at(to);
-                        self.reached = None;
+                Err(error) => {
+                    if is_gone(&error) {
+                        self.begin_anew();
                     }
-                },
+                    match self.link.refused(error)? {
+                        Ended::Again => {}
+                        Ended::GoOnAt(to) => {
+                            let message = "the offset is not in the log any more".to_owned();
+                            self.gaps.add(Gap { from, to, reason: GapReason::Deleted, message });
+                            self.decoder.go_on_at(to);
+                            self.reached = None;
+                        }
+                    }
+                }
             }
         }
     }
 }
 
-/// The log end now: where a consumer stops that is to.
-async fn end_of(place: &Place, options: &ConnectOptions) -> Result<Offset, ConnectError> {
-    super::offset_of(&place.addr, &place.topic, place.partition, Start::Latest, options).await
+/// Whether the broker says that there is no such log: it was deleted while the connection was down.
+fn is_gone(error: &ConnectError) -> bool {
+    let ConnectError::Refused(refused) = error else { return false };
+    let gone = [Status::UnknownTopic, Status::UnknownPartition, Status::TopicDeleted];
+    refused.status().is_some_and(|status| gone.contains(&status))
 }
 
 impl fmt::Debug for Consumer {

@@ -144,6 +144,61 @@ async fn a_deleted_topic_ends_the_consumer_and_a_broker_that_goes_down_does_not(
 }
 
 #[tokio::test]
+async fn what_was_stored_before_the_first_record_came_is_not_skipped_by_a_break() {
+    guard(async {
+        let broker = Broker::start().await;
+        let options = ConsumerOptions { start: Some(Start::Latest), ..options() };
+        let (mut consumer, peer) = connect(&broker, options, 100).await;
+        assert_eq!(peer.start(), Start::Latest);
+        drop(peer);
+        let serve = async {
+            let mut peer = accept(&broker).await;
+            assert_eq!(peer.start(), Start::Offset(100), "more may be stored by now");
+            peer.answer(Answer::ok(100)).await;
+            peer.send(&stored(100, "a")).await;
+            peer
+        };
+        let (message, _peer) = tokio::join!(consumer.recv(), serve);
+        assert_eq!(message.unwrap().offset, 100);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_topic_that_takes_the_name_of_one_deleted_is_read_from_its_beginning() {
+    guard(async {
+        let broker = Broker::start().await;
+        let options = ConsumerOptions { start: Some(Start::Latest), ..options() };
+        let (mut consumer, mut peer) = connect(&broker, options, 100).await;
+        peer.send(&stored(100, "a")).await;
+        peer.control(Status::TopicDeleted, 101).await;
+        assert_eq!(consumer.recv().await.unwrap().offset, 100);
+        assert_eq!(consumer.recv().await, Err(ConsumeError::TopicDeleted("because".into())));
+        assert_eq!(consumer.position(), None);
+        let serve = async || {
+            let mut peer = accept(&broker).await;
+            assert_eq!(peer.start(), Start::Earliest);
+            peer.answer(Answer::ok(0)).await;
+            peer.send(&stored(0, "new")).await;
+            peer
+        };
+        let (message, peer) = tokio::join!(consumer.recv(), serve());
+        assert_eq!(message.unwrap().offset, 0);
+
+        // The same if it is deleted while the connection is down.
+        drop(peer);
+        let refuse = async {
+            accept(&broker).await.answer(Answer::error(Status::UnknownTopic, 0, "none")).await;
+        };
+        let (refused, ()) = tokio::join!(consumer.recv(), refuse);
+        assert!(matches!(refused, Err(ConsumeError::Rejected(_))), "{refused:?}");
+        let (message, _peer) = tokio::join!(consumer.recv(), serve());
+        assert_eq!(message.unwrap().offset, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_connection_without_heartbeats_is_made_again() {
     guard(async {
         let broker = Broker::start().await;
