@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::future::poll_fn;
 use std::num::NonZeroU32;
+use std::ops::Bound;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -116,13 +117,34 @@ struct Reading {
     ended: bool,
 }
 
+/// What comes of a partition.
+type Received = Result<(PartitionId, Message), PartitionError>;
+
 impl Reading {
-    fn failed(&mut self, partition: PartitionId, source: ConsumeError) -> PartitionError {
-        // Without a place its log is gone, and what was given of it is nothing to commit into the next of that name.
-        if self.consumer.position().is_none() {
-            (self.given, self.committed) = (None, None);
+    /// What has been read already.
+    fn buffered(&mut self, partition: PartitionId) -> Option<Received> {
+        let received = self.consumer.try_next().transpose()?;
+        Some(self.note(partition, received))
+    }
+
+    fn note(
+        &mut self,
+        partition: PartitionId,
+        received: Result<Message, ConsumeError>,
+    ) -> Received {
+        match received {
+            Ok(message) => {
+                self.given = Some(message.next_offset);
+                Ok((partition, message))
+            }
+            Err(source) => {
+                // Without a place its log is gone, and what was given of it is nothing to commit into the next of that name.
+                if self.consumer.position().is_none() {
+                    (self.given, self.committed) = (None, None);
+                }
+                Err(PartitionError { partition, source })
+            }
         }
-        PartitionError { partition, source }
     }
 }
 
@@ -196,18 +218,15 @@ impl GroupConsumer {
     /// before it count as handled from the next [`recv`](Self::recv) on.
     pub fn try_next(&mut self) -> Result<Option<(PartitionId, Message)>, PartitionError> {
         let current = self.current;
-        if let Some(message) = self.buffered(current)? {
-            return Ok(Some((current, message)));
-        }
-        // Those behind the current one first.
-        let later = self.partitions.range(current..).map(|(&partition, _)| partition);
-        let before = self.partitions.range(..current).map(|(&partition, _)| partition);
-        for partition in later.chain(before).collect::<Vec<_>>() {
-            if let Some(message) = self.buffered(partition)? {
-                return Ok(Some((partition, message)));
-            }
-        }
-        Ok(None)
+        let reading = self.partitions.get_mut(&current);
+        let buffered = match reading.and_then(|reading| reading.buffered(current)) {
+            Some(buffered) => buffered,
+            None => match self.in_turn(|partition, reading| reading.buffered(partition)) {
+                Some(buffered) => buffered,
+                None => return Ok(None),
+            },
+        };
+        self.took(buffered).map(Some)
     }
 
     /// The messages, and the partition of each, as a stream. [`Messages::consumer`] gives the consumer back, to commit.
@@ -245,16 +264,29 @@ impl GroupConsumer {
         all.find_map(|(&partition, reading)| Some((partition, reading.consumer.take_gap()?)))
     }
 
-    fn buffered(&mut self, partition: PartitionId) -> Result<Option<Message>, PartitionError> {
-        let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(None) };
-        let next = reading.consumer.try_next();
-        let next = next.map_err(|source| reading.failed(partition, source))?;
-        if let Some(message) = &next {
-            reading.given = Some(message.next_offset);
-            self.current = partition;
+    /// What the first partition has that has anything, those behind the current one asked first.
+    fn in_turn<T>(
+        &mut self,
+        mut ask: impl FnMut(PartitionId, &mut Reading) -> Option<T>,
+    ) -> Option<T> {
+        let behind = (Bound::Excluded(self.current), Bound::Unbounded);
+        let others = (Bound::Unbounded, Bound::Included(self.current));
+        for range in [behind, others] {
+            let mut readings = self.partitions.range_mut(range);
+            let had = readings.find_map(|(&partition, reading)| ask(partition, reading));
+            if had.is_some() {
+                return had;
+            }
+        }
+        None
+    }
+
+    fn took(&mut self, received: Received) -> Received {
+        if let Ok((partition, _)) = &received {
+            self.current = *partition;
             self.dirty = true;
         }
-        Ok(next)
+        received
     }
 
     async fn next(&mut self) -> Result<Next, PartitionError> {
@@ -268,46 +300,38 @@ impl GroupConsumer {
         }
         let commit_at = self.commit_at.filter(|_| self.dirty);
         let discover_at = self.discover_at;
+        // A runtime of one thread looks at sockets only when nothing is ready, and a long log always is.
+        tokio::task::yield_now().await;
         tokio::select! {
-            received = self.any() => self.received(received),
+            next = self.any() => next,
             () = until(commit_at) => Ok(Next::Commit),
             () = until(discover_at) => Ok(Next::Discover),
         }
     }
 
     /// Waits for whichever partition has something first.
-    async fn any(&mut self) -> (PartitionId, Result<Message, ConsumeError>) {
-        poll_fn(|cx| {
-            for (&partition, reading) in &mut self.partitions {
+    async fn any(&mut self) -> Result<Next, PartitionError> {
+        let received = poll_fn(|cx| {
+            let next = self.in_turn(|partition, reading| {
                 if reading.ended {
-                    continue;
+                    return None;
                 }
-                if let Poll::Ready(received) = reading.consumer.poll_recv(cx) {
-                    return Poll::Ready((partition, received));
+                match reading.consumer.poll_recv(cx) {
+                    Poll::Pending => None,
+                    Poll::Ready(Err(ConsumeError::End)) => {
+                        reading.ended = true;
+                        Some(None)
+                    }
+                    Poll::Ready(received) => Some(Some(reading.note(partition, received))),
                 }
+            });
+            next.map_or(Poll::Pending, Poll::Ready)
+        });
+        match received.await {
+            None => Ok(Next::Again),
+            Some(received) => {
+                self.took(received).map(|(partition, message)| Next::Message(partition, message))
             }
-            Poll::Pending
-        })
-        .await
-    }
-
-    fn received(
-        &mut self,
-        (partition, received): (PartitionId, Result<Message, ConsumeError>),
-    ) -> Result<Next, PartitionError> {
-        let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(Next::Again) };
-        match received {
-            Ok(message) => {
-                reading.given = Some(message.next_offset);
-                self.current = partition;
-                self.dirty = true;
-                Ok(Next::Message(partition, message))
-            }
-            Err(ConsumeError::End) => {
-                reading.ended = true;
-                Ok(Next::Again)
-            }
-            Err(source) => Err(reading.failed(partition, source)),
         }
     }
 

@@ -288,26 +288,49 @@ async fn waits_that_are_dropped_hide_no_silence() {
     .await;
 }
 
+/// A reader of partitions 0 and 1, and the connection of each.
+async fn connect_two(broker: &Broker, consumer: ConsumerOptions) -> (GroupConsumer, Peer, Peer) {
+    let share = Share::Partitions(vec![0, 1]);
+    let options = GroupConsumerOptions { consumer, share, auto_commit: None, discover: None };
+    let serve = async {
+        let (mut first, mut second) = (None, None);
+        for peer in [&mut first, &mut second] {
+            peer.insert(accept(broker).await).answer(Answer::ok(0)).await;
+        }
+        (first.unwrap(), second.unwrap())
+    };
+    let connecting = GroupConsumer::connect(broker.addr(), group(), topic(), options);
+    let (consumer, (first, second)) = tokio::join!(connecting, serve);
+    assert_eq!((first.handshake.partition, second.handshake.partition), (0, 1));
+    (consumer.unwrap(), first, second)
+}
+
+#[tokio::test]
+async fn partitions_take_turns_however_much_one_of_them_has() {
+    guard(async {
+        let broker = Broker::start().await;
+        let options = ConsumerOptions { read_bytes: 64, ..options() };
+        let (mut consumer, mut first, mut second) = connect_two(&broker, options).await;
+        let text = "x".repeat(100);
+        let backlog: Vec<u8> = (0..300).flat_map(|offset| stored(offset, &text)).collect();
+        first.send(&backlog).await;
+        assert_eq!(consumer.recv().await.unwrap().0, 0);
+        second.send(&stored(0, "a")).await;
+        let mut given = 1;
+        while consumer.recv().await.unwrap().0 == 0 {
+            given += 1;
+        }
+        assert!(given < 300, "all of the first partition came before the second had its turn");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_partition_connects_again_while_others_give_messages() {
     guard(async {
         let broker = Broker::start().await;
-        let options = GroupConsumerOptions {
-            consumer: ConsumerOptions { retry: slow_retry(), ..options() },
-            share: Share::Partitions(vec![0, 1]),
-            auto_commit: None,
-            discover: None,
-        };
-        let answered = async || {
-            let mut peer = accept(&broker).await;
-            peer.answer(Answer::ok(0)).await;
-            peer
-        };
-        let serve = async { (answered().await, answered().await) };
-        let connecting = GroupConsumer::connect(broker.addr(), group(), topic(), options);
-        let (consumer, (mut busy, broken)) = tokio::join!(connecting, serve);
-        let mut consumer = consumer.unwrap();
-        assert_eq!((busy.handshake.partition, broken.handshake.partition), (0, 1));
+        let options = ConsumerOptions { retry: slow_retry(), ..options() };
+        let (mut consumer, mut busy, broken) = connect_two(&broker, options).await;
         drop(broken);
         let give = async {
             for offset in 0.. {
@@ -316,7 +339,8 @@ async fn a_partition_connects_again_while_others_give_messages() {
             }
         };
         let serve = async {
-            let mut peer = answered().await;
+            let mut peer = accept(&broker).await;
+            peer.answer(Answer::ok(0)).await;
             peer.send(&stored(0, "a")).await;
             std::future::pending::<()>().await;
         };
