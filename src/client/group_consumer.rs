@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::future::poll_fn;
+use std::future::{Future as _, poll_fn};
 use std::num::NonZeroU32;
 use std::ops::Bound;
 use std::task::Poll;
@@ -127,6 +127,14 @@ impl Reading {
         Some(self.note(partition, received))
     }
 
+    async fn commit(&mut self) -> Result<(), CommitError> {
+        if let Some(given) = self.given {
+            self.consumer.commit_offset(given).await?;
+            self.committed = Some(given);
+        }
+        Ok(())
+    }
+
     fn note(
         &mut self,
         partition: PartitionId,
@@ -234,21 +242,31 @@ impl GroupConsumer {
         Messages::new(self)
     }
 
-    /// Commits all that was given, and waits until the broker has it. The first error is told, when all were tried.
+    /// Commits all that was given, all partitions at once, and waits until the broker has it: bounded by `commit_timeout`. One
+    /// error is told, when all were tried.
     pub async fn commit(&mut self) -> Result<(), CommitError> {
         if self.group.is_none() {
             self.dirty = false;
             return Ok(());
         }
+        let uncommitted = self.partitions.values_mut().filter(|read| read.given != read.committed);
+        let mut committing: Vec<_> = uncommitted.map(|read| Box::pin(read.commit())).collect();
         let mut result = Ok(());
-        for reading in self.partitions.values_mut() {
-            if let Some(given) = reading.given.filter(|_| reading.given != reading.committed) {
-                match reading.consumer.commit_offset(given).await {
-                    Ok(()) => reading.committed = Some(given),
-                    Err(error) => result = result.and(Err(error)),
+        // All at once: each takes a round trip, and a broker that does not answer takes the whole time allowed.
+        poll_fn(|cx| {
+            committing.retain_mut(|committing| match committing.as_mut().poll(cx) {
+                Poll::Pending => true,
+                Poll::Ready(committed) => {
+                    if result.is_ok() {
+                        result = committed;
+                    }
+                    false
                 }
-            }
-        }
+            });
+            if committing.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        drop(committing);
         self.dirty = result.is_err();
         result
     }

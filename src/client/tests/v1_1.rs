@@ -355,6 +355,37 @@ async fn a_partition_connects_again_while_others_give_messages() {
 }
 
 #[tokio::test]
+async fn partitions_are_committed_at_the_same_time() {
+    guard(async {
+        let broker = Broker::start().await;
+        let never = Duration::from_hours(1);
+        let options = ConsumerOptions { commit_timeout: never, ..options() };
+        let (mut consumer, mut first, mut second) = connect_two(&broker, options).await;
+        for peer in [&mut first, &mut second] {
+            peer.send(&stored(0, "a")).await;
+        }
+        for _ in 0..2 {
+            consumer.recv().await.unwrap();
+        }
+        let serve = async {
+            // Neither has its answer before both have asked.
+            let mut commits = [accept(&broker).await, accept(&broker).await];
+            for peer in &mut commits {
+                assert!(matches!(peer.handshake.role, Role::Commit { .. }));
+                peer.answer(Answer::ok(0)).await;
+                let mut bytes = Vec::new();
+                Answer::ok(1).write(AnswerTo::Commit, &mut bytes);
+                peer.send(&bytes).await;
+            }
+            commits
+        };
+        let (committed, _commits) = tokio::join!(consumer.commit(), serve);
+        committed.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_concerns_the_producer_fails_all_at_once() {
     guard(async {
         let broker = Broker::start().await;
