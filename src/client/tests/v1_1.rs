@@ -412,3 +412,30 @@ async fn what_concerns_the_producer_fails_all_at_once() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_producer_that_is_refused_for_good_knocks_no_faster_for_new_records() {
+    guard(async {
+        let broker = Broker::start().await;
+        let never = Duration::from_hours(1);
+        let retry = RetryPolicy { initial_backoff: never, max_backoff: never, max_elapsed: never };
+        let options = ProducerOptions { retry, ..ProducerOptions::default() };
+        let serve = async {
+            let mut peer = accept(&broker).await;
+            peer.answer(Answer::ok(0)).await;
+            peer
+        };
+        let connecting = Producer::connect(broker.addr(), topic(), 0, options);
+        let (producer, mut peer) = tokio::join!(connecting, serve);
+        let producer = producer.unwrap();
+        let refused = producer.send(Record::new("a")).await.unwrap();
+        let mut bytes = Vec::new();
+        Answer::error(Status::Unauthorized, 0, "not you").write(AnswerTo::Frame, &mut bytes);
+        peer.send(&bytes).await;
+        assert!(matches!(refused.await, Err(DeliveryError::Rejected { .. })));
+        let _waits = producer.send(Record::new("b")).await.unwrap();
+        let knock = timeout(Duration::from_millis(200), accept(&broker)).await;
+        assert!(knock.is_err(), "the pause is an hour");
+    })
+    .await;
+}
