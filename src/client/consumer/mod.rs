@@ -212,9 +212,13 @@ impl Consumer {
     }
 
     fn skip(&mut self, control: ControlFrame, reason: GapReason) {
-        let from = self.position().filter(|&from| from != control.offset);
-        self.gaps.add(Gap { from, to: control.offset, reason, message: control.message });
-        self.decoder.go_on_at(control.offset);
+        let to = control.offset;
+        // All before it was given: the broker ends there, at damage that it does not skip.
+        if self.decoder.position() != Some(to) {
+            let from = self.position().filter(|&from| from != to);
+            self.gaps.add(Gap { from, to, reason, message: control.message });
+        }
+        self.decoder.go_on_at(to);
     }
 
     /// Whether all that was asked for has been given.

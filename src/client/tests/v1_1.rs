@@ -116,6 +116,28 @@ async fn gaps_are_told_and_the_next_connection_begins_behind_them() {
 }
 
 #[tokio::test]
+async fn damage_that_the_broker_ends_at_is_no_gap() {
+    guard(async {
+        let broker = Broker::start().await;
+        let (mut consumer, mut peer) = connect(&broker, options(), 5).await;
+        peer.send(&stored(5, "a")).await;
+        peer.control(Status::Corrupt, 6).await;
+        drop(peer);
+        assert_eq!(consumer.recv().await.unwrap().offset, 5);
+        let refuse = async {
+            let mut peer = accept(&broker).await;
+            assert_eq!(peer.start(), Start::Offset(6));
+            peer.answer(Answer::error(Status::Corrupt, 6, "damaged")).await;
+        };
+        let (refused, ()) = tokio::join!(consumer.recv(), refuse);
+        let Err(ConsumeError::Rejected(refused)) = refused else { panic!("{refused:?}") };
+        assert_eq!(refused.status(), Some(Status::Corrupt));
+        assert_eq!(consumer.take_gap(), None, "all before it was given");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_deleted_topic_ends_the_consumer_and_a_broker_that_goes_down_does_not() {
     guard(async {
         let broker = Broker::start().await;
