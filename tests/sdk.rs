@@ -600,3 +600,49 @@ fn what_was_given_of_a_deleted_topic_is_not_committed_into_the_next() {
         assert_eq!(&consumer.recv().await.unwrap().1.payload[..], b"new");
     });
 }
+
+/// A topic of three partitions with a record in each, the first of them damaged.
+fn damaged(data: &std::path::Path) -> Broker {
+    let first = broker(data);
+    block_on(async {
+        for partition in 0..3 {
+            produce(&first.addr().to_string(), "t", partition, &["a"]).await;
+        }
+    });
+    assert!(first.terminate().0.success());
+    let log = data.join("t_0").join(format!("{:020}.wal", 0));
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[0] ^= 0xFF;
+    std::fs::write(&log, bytes).unwrap();
+    broker(data)
+}
+
+#[test]
+fn a_damaged_partition_keeps_no_group_from_the_others() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = damaged(&data);
+    block_on(async {
+        let options = GroupConsumerOptions::default();
+        let addr = broker.addr().to_string();
+        let mut consumer =
+            GroupConsumer::connect(addr, group("g"), topic("t"), options).await.unwrap();
+        let (mut received, mut failed) = (BTreeSet::new(), None);
+        while received.len() < 2 || failed.is_none() {
+            match consumer.recv().await {
+                Ok((partition, _)) => assert!(received.insert(partition)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let failed = failed.unwrap();
+        let ConsumeError::Rejected(refused) = &failed.source else { panic!("{failed}") };
+        assert_eq!((failed.partition, refused.status()), (0, Some(Status::Corrupt)));
+        assert_eq!(received, BTreeSet::from([1, 2]));
+
+        let options = GroupConsumerOptions {
+            share: Share::Partitions(vec![0]),
+            ..GroupConsumerOptions::default()
+        };
+        let alone = GroupConsumer::connect(broker.addr().to_string(), None, topic("t"), options);
+        assert!(matches!(alone.await, Err(ConnectError::Refused(_))), "there is nothing to read");
+    });
+}

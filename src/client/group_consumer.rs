@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::commit::CommitError;
-use super::connect::ConnectError;
+use super::connect::{ConnectError, Place};
 use super::consumer::{ConsumeError, Consumer, ConsumerOptions, Gap};
 use super::message::Message;
 use super::messages::Messages;
@@ -172,6 +172,9 @@ impl GroupConsumer {
     /// Finds the topic's partitions at the broker `addr` (`host:port`) and connects to this member's. Needs protocol 1.1,
     /// unless the partitions are named.
     ///
+    /// One that the broker refuses, as at damage, keeps nobody from the others: [`recv`](Self::recv) asks again and tells why. If
+    /// it refuses all of them, this is the error.
+    ///
     /// Without a group it commits nothing.
     pub async fn connect(
         addr: impl Into<String>,
@@ -191,7 +194,7 @@ impl GroupConsumer {
             discover_at: options.discover.map(|every| now + every),
             options,
         };
-        consumer.discover().await?;
+        consumer.begin().await?;
         consumer.options.consumer.read_as_new();
         Ok(consumer)
     }
@@ -363,15 +366,36 @@ impl GroupConsumer {
         self.commit_at = self.options.auto_commit.map(|every| Instant::now() + every.max(pause));
     }
 
+    /// What is new connects within [`recv`](Self::recv), which waits for all partitions at once.
     async fn look_again(&mut self) {
-        if let Err(error) = self.discover().await {
-            tracing::debug!(topic = %self.topic, %error, "no look at the topic's partitions");
+        match self.discover().await {
+            Ok(found) => self.partitions.extend(found),
+            Err(error) => {
+                tracing::debug!(topic = %self.topic, %error, "no look at the topic's partitions");
+            }
         }
         self.discover_at = self.options.discover.map(|every| Instant::now() + every);
     }
 
-    /// Connects to the partitions that are this member's and not read yet.
-    async fn discover(&mut self) -> Result<(), ConnectError> {
+    /// Connects to the partitions that there are.
+    async fn begin(&mut self) -> Result<(), ConnectError> {
+        let (mut begun, mut first_refusal) = (false, None);
+        for (partition, mut reading) in self.discover().await? {
+            match reading.consumer.begin().await {
+                Ok(()) => begun = true,
+                Err(ConnectError::Refused(refused)) => {
+                    tracing::warn!(topic = %self.topic, partition, %refused, "a partition is not read");
+                    first_refusal.get_or_insert(refused);
+                }
+                Err(error) => return Err(error),
+            }
+            self.partitions.insert(partition, reading);
+        }
+        first_refusal.filter(|_| !begun).map_or(Ok(()), |refused| Err(refused.into()))
+    }
+
+    /// The partitions that are this member's and not read yet.
+    async fn discover(&self) -> Result<Vec<(PartitionId, Reading)>, ConnectError> {
         let wanted = match &self.options.share {
             Share::Partitions(partitions) => partitions.clone(),
             share => {
@@ -380,17 +404,16 @@ impl GroupConsumer {
                 (0..count).filter(|&partition| share.includes(partition)).collect()
             }
         };
-        for partition in wanted {
-            if !self.partitions.contains_key(&partition) {
-                let options = self.options.consumer.clone();
-                let (group, topic) = (self.group.clone(), self.topic.clone());
-                let consumer =
-                    Consumer::connect(self.addr.as_str(), group, topic, partition, options).await?;
-                let reading = Reading { consumer, given: None, committed: None, ended: false };
-                self.partitions.insert(partition, reading);
-            }
-        }
-        Ok(())
+        let new = wanted.into_iter().filter(|partition| !self.partitions.contains_key(partition));
+        Ok(new.map(|partition| (partition, self.unconnected(partition))).collect())
+    }
+
+    fn unconnected(&self, partition: PartitionId) -> Reading {
+        let (addr, topic) = (self.addr.clone(), self.topic.clone());
+        let place = Place { addr, topic, partition };
+        let options = self.options.consumer.clone();
+        let consumer = Consumer::unconnected(place, self.group.clone(), options);
+        Reading { consumer, given: None, committed: None, ended: false }
     }
 }
 

@@ -64,21 +64,39 @@ impl Consumer {
         partition: PartitionId,
         options: ConsumerOptions,
     ) -> Result<Self, ConnectError> {
-        let group = group.into();
         let place = Place { addr: addr.into(), topic, partition };
-        let protocol = options.connect.protocol;
-        let decoder = Decoder::new(options.max_frame_bytes, options.split_batches, protocol);
+        let mut consumer = Self::unconnected(place, group.into(), options);
+        consumer.begin().await?;
+        Ok(consumer)
+    }
+
+    /// One that connects with [`begin`](Self::begin), else with the first [`recv`](Self::recv).
+    pub(in crate::client) fn unconnected(
+        place: Place,
+        group: Option<GroupName>,
+        options: ConsumerOptions,
+    ) -> Self {
+        let decoder = Decoder::new(
+            options.max_frame_bytes,
+            options.split_batches,
+            options.connect.protocol,
+        );
         let committer = group.clone().map(|group| {
             let connect =
                 ConnectOptions { timeout: options.commit_timeout, ..options.connect.clone() };
             let Place { addr, topic, partition } = place.clone();
             Committer::new(addr, group, topic, partition, connect)
         });
-        let mut link = Link::new(place, group.clone(), options);
-        let first = poll_fn(|cx| link.poll_open(None, cx)).await?;
+        let link = Link::new(place, group.clone(), options);
+        Self { link, group, decoder, committer, gaps: Gaps::default(), reached: None }
+    }
+
+    /// The first attempt to connect.
+    pub(in crate::client) async fn begin(&mut self) -> Result<(), ConnectError> {
+        let first = poll_fn(|cx| self.link.poll_open(None, cx)).await?;
         // 1.0 does not say where it begins.
-        let reached = (protocol == Protocol::V1_1).then_some(first);
-        Ok(Self { link, group, decoder, committer, gaps: Gaps::default(), reached })
+        self.reached = (self.link.protocol() == Protocol::V1_1).then_some(first);
+        Ok(())
     }
 
     /// The next message; waits for one at the end of the partition.
