@@ -646,3 +646,15 @@ fn a_damaged_partition_keeps_no_group_from_the_others() {
         assert!(matches!(alone.await, Err(ConnectError::Refused(_))), "there is nothing to read");
     });
 }
+
+#[test]
+fn the_command_prints_what_is_not_damaged_and_fails() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = damaged(&data);
+    let addr = broker.addr().to_string();
+    let command = support::hermitmq(&["consume", "t", "--broker", &addr, "--until-end"]);
+    let output = support::run_to_end(command, Vec::new());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "a\na\n", "{errors}");
+    assert!(!output.status.success() && errors.contains("partition 0"), "{errors}");
+}

@@ -113,7 +113,7 @@ struct Reading {
     /// The offset after the last message given.
     given: Option<Offset>,
     committed: Option<Offset>,
-    /// It was read to the end that was asked for.
+    /// It was read to the end that was asked for, or is read no more.
     ended: bool,
 }
 
@@ -272,6 +272,15 @@ impl GroupConsumer {
         drop(committing);
         self.dirty = result.is_err();
         result
+    }
+
+    /// Reads this partition no more, as if its end had come: for one that the broker refuses. What was given of it is committed
+    /// all the same. Whether others are left.
+    pub fn leave(&mut self, partition: PartitionId) -> bool {
+        if let Some(reading) = self.partitions.get_mut(&partition) {
+            reading.ended = true;
+        }
+        self.partitions.values().any(|reading| !reading.ended)
     }
 
     /// Commits all that was given and closes the connections.
