@@ -76,11 +76,8 @@ impl Consumer {
         group: Option<GroupName>,
         options: ConsumerOptions,
     ) -> Self {
-        let decoder = Decoder::new(
-            options.max_frame_bytes,
-            options.split_batches,
-            options.connect.protocol,
-        );
+        let decoder =
+            Decoder::new(options.max_frame_bytes, options.split_batches, options.connect.protocol);
         let committer = group.clone().map(|group| {
             let connect =
                 ConnectOptions { timeout: options.commit_timeout, ..options.connect.clone() };
