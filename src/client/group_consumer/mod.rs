@@ -1,87 +1,28 @@
 //! Reading the partitions of a topic, alone or as one of several members that share them.
 
+mod options;
+mod reading;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future as _, poll_fn};
-use std::num::NonZeroU32;
 use std::ops::Bound;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub use options::{GroupConsumerOptions, Share};
+pub use reading::PartitionError;
+
 use super::commit::CommitError;
 use super::connect::{ConnectError, Place};
-use super::consumer::{ConsumeError, Consumer, ConsumerOptions, Gap};
+use super::consumer::{ConsumeError, Consumer, Gap};
 use super::message::Message;
 use super::messages::Messages;
 use super::place::partition_count;
-use crate::model::{GroupName, Offset, PartitionId, TopicName};
-
-/// Which partitions of a topic a [`GroupConsumer`] reads.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Share {
-    /// All, also those that the topic gets later.
-    #[default]
-    All,
-    /// Those whose number leaves the remainder `member` when divided by `of`, also those that the topic gets later.
-    /// Members are counted from 0; who has which number is decided outside, as by the ordinal of a StatefulSet's pod.
-    Member {
-        /// Number of this member.
-        member: u32,
-        /// How many there are.
-        of: NonZeroU32,
-    },
-    /// These alone.
-    Partitions(Vec<PartitionId>),
-}
-
-impl Share {
-    /// Whether this partition is one of them.
-    pub fn includes(&self, partition: PartitionId) -> bool {
-        match self {
-            Self::All => true,
-            Self::Member { member, of } => partition % *of == *member,
-            Self::Partitions(partitions) => partitions.contains(&partition),
-        }
-    }
-}
-
-/// How a [`GroupConsumer`] reads and commits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupConsumerOptions {
-    /// How each partition is read.
-    pub consumer: ConsumerOptions,
-    /// Which partitions.
-    pub share: Share,
-    /// How often what was handled is committed, within [`recv`](GroupConsumer::recv); `None`: only by
-    /// [`commit`](GroupConsumer::commit).
-    pub auto_commit: Option<Duration>,
-    /// How often the broker is asked whether the topic has got more partitions; `None`: never.
-    pub discover: Option<Duration>,
-}
-
-impl Default for GroupConsumerOptions {
-    /// All partitions, a commit each second, a look for new partitions every 30 s.
-    fn default() -> Self {
-        Self {
-            consumer: ConsumerOptions::default(),
-            share: Share::default(),
-            auto_commit: Some(Duration::from_secs(1)),
-            discover: Some(Duration::from_secs(30)),
-        }
-    }
-}
-
-/// Why a [`GroupConsumer`] has no message: what happened to one of its partitions. The next call goes on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("partition {partition}: {source}")]
-pub struct PartitionError {
-    /// Which.
-    pub partition: PartitionId,
-    /// What happened.
-    pub source: ConsumeError,
-}
+use crate::model::{GroupName, PartitionId, TopicName};
+use reading::{Reading, Received};
 
 /// Reads the partitions of a topic for a group and commits what was handled.
 ///
@@ -105,55 +46,6 @@ pub struct GroupConsumer {
     dirty: bool,
     commit_at: Option<Instant>,
     discover_at: Option<Instant>,
-}
-
-/// A partition that is read.
-struct Reading {
-    consumer: Consumer,
-    /// The offset after the last message given.
-    given: Option<Offset>,
-    committed: Option<Offset>,
-    /// It was read to the end that was asked for, or is read no more.
-    ended: bool,
-}
-
-/// What comes of a partition.
-type Received = Result<(PartitionId, Message), PartitionError>;
-
-impl Reading {
-    /// What has been read already.
-    fn buffered(&mut self, partition: PartitionId) -> Option<Received> {
-        let received = self.consumer.try_next().transpose()?;
-        Some(self.note(partition, received))
-    }
-
-    async fn commit(&mut self) -> Result<(), CommitError> {
-        if let Some(given) = self.given {
-            self.consumer.commit_offset(given).await?;
-            self.committed = Some(given);
-        }
-        Ok(())
-    }
-
-    fn note(
-        &mut self,
-        partition: PartitionId,
-        received: Result<Message, ConsumeError>,
-    ) -> Received {
-        match received {
-            Ok(message) => {
-                self.given = Some(message.next_offset);
-                Ok((partition, message))
-            }
-            Err(source) => {
-                // Without a place its log is gone, and what was given of it is nothing to commit into the next of that name.
-                if self.consumer.position().is_none() {
-                    (self.given, self.committed) = (None, None);
-                }
-                Err(PartitionError { partition, source })
-            }
-        }
-    }
 }
 
 /// Time between two commits, if the first of them failed.
