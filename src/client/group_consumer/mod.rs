@@ -258,24 +258,29 @@ impl GroupConsumer {
     }
 
     async fn auto_commit(&mut self) {
+        // Also where this wait is dropped meanwhile: the next one is not to begin with a commit again.
+        self.commit_later(COMMIT_PAUSE);
         if let Err(error) = self.commit().await {
             // What was handled since is in the next one.
             tracing::warn!(topic = %self.topic, %error, "not committed; tried again with the next commit");
         }
         // One that fails is not repeated without a pause.
-        let pause = if self.dirty { COMMIT_PAUSE } else { Duration::ZERO };
+        self.commit_later(if self.dirty { COMMIT_PAUSE } else { Duration::ZERO });
+    }
+
+    fn commit_later(&mut self, pause: Duration) {
         self.commit_at = self.options.auto_commit.map(|every| Instant::now() + every.max(pause));
     }
 
     /// What is new connects within [`recv`](Self::recv), which waits for all partitions at once.
     async fn look_again(&mut self) {
+        self.discover_at = self.options.discover.map(|every| Instant::now() + every);
         match self.discover().await {
             Ok(found) => self.partitions.extend(found),
             Err(error) => {
                 tracing::debug!(topic = %self.topic, %error, "no look at the topic's partitions");
             }
         }
-        self.discover_at = self.options.discover.map(|every| Instant::now() + every);
     }
 
     /// Connects to the partitions that there are.

@@ -312,8 +312,16 @@ async fn waits_that_are_dropped_hide_no_silence() {
 
 /// A reader of partitions 0 and 1, and the connection of each.
 async fn connect_two(broker: &Broker, consumer: ConsumerOptions) -> (GroupConsumer, Peer, Peer) {
+    connect_committing(broker, consumer, None).await
+}
+
+async fn connect_committing(
+    broker: &Broker,
+    consumer: ConsumerOptions,
+    auto_commit: Option<Duration>,
+) -> (GroupConsumer, Peer, Peer) {
     let share = Share::Partitions(vec![0, 1]);
-    let options = GroupConsumerOptions { consumer, share, auto_commit: None, discover: None };
+    let options = GroupConsumerOptions { consumer, share, auto_commit, discover: None };
     let serve = async {
         let (mut first, mut second) = (None, None);
         for peer in [&mut first, &mut second] {
@@ -403,6 +411,26 @@ async fn partitions_are_committed_at_the_same_time() {
         };
         let (committed, _commits) = tokio::join!(consumer.commit(), serve);
         committed.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_commit_without_an_answer_keeps_no_message_from_waits_that_are_dropped() {
+    guard(async {
+        let broker = Broker::start().await;
+        let options = ConsumerOptions { commit_timeout: Duration::from_hours(1), ..options() };
+        let each = Some(Duration::ZERO);
+        let (mut consumer, mut first, _second) = connect_committing(&broker, options, each).await;
+        for offset in 0..3 {
+            first.send(&stored(offset, "a")).await;
+            let message = loop {
+                if let Ok(received) = timeout(Duration::from_millis(5), consumer.recv()).await {
+                    break received.unwrap().1;
+                }
+            };
+            assert_eq!(message.offset, offset);
+        }
     })
     .await;
 }
