@@ -16,6 +16,7 @@ use hermitmq::client::{
     offset_of, partition_count, partition_of_key,
 };
 use hermitmq::model::{GroupName, TopicName};
+use serde_json::Value;
 use support::{Broker, HANG, Start as BrokerStart, scratch_in_memory};
 
 fn topic(name: &str) -> TopicName {
@@ -547,4 +548,113 @@ fn a_group_reads_a_stream_of_all_partitions() {
             assert_eq!(committer.committed().await.unwrap(), Some(2));
         }
     });
+}
+
+#[test]
+fn a_partition_that_comes_later_is_read_from_its_first_record() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = BrokerStart::on(&data).with_admin().run();
+    let addr = broker.addr().to_string();
+    block_on(async {
+        produce(&addr, "t", 0, &["before"]).await;
+        let start = Some(Start::Latest);
+        let options = GroupConsumerOptions {
+            consumer: ConsumerOptions { start, ..ConsumerOptions::default() },
+            discover: Some(Duration::from_millis(10)),
+            ..GroupConsumerOptions::default()
+        };
+        let mut consumer =
+            GroupConsumer::connect(&addr, group("g"), topic("t"), options).await.unwrap();
+        let two = serde_json::json!({ "partitions": 2 });
+        let grown = support::http::send(broker.admin(), "PATCH", "/api/v1/topics/t", &two);
+        assert_eq!(grown.status, 200, "{grown:?}");
+        produce(&addr, "t", 1, &["first"]).await;
+        let (partition, message) = consumer.recv().await.unwrap();
+        assert_eq!((partition, &message.payload[..]), (1, &b"first"[..]));
+    });
+}
+
+#[test]
+fn what_was_given_of_a_deleted_topic_is_not_committed_into_the_next() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = BrokerStart::on(&data).with_admin().run();
+    let addr = broker.addr().to_string();
+    block_on(async {
+        produce(&addr, "t", 0, &["a", "b"]).await;
+        let options = GroupConsumerOptions { auto_commit: None, ..GroupConsumerOptions::default() };
+        let mut consumer =
+            GroupConsumer::connect(&addr, group("g"), topic("t"), options).await.unwrap();
+        for offset in 0..2 {
+            assert_eq!(consumer.recv().await.unwrap().1.offset, offset);
+        }
+        let deleted =
+            support::http::send(broker.admin(), "DELETE", "/api/v1/topics/t", &Value::Null);
+        assert!(deleted.status < 300, "{deleted:?}");
+        let error = consumer.recv().await.unwrap_err();
+        assert!(matches!(error.source, ConsumeError::TopicDeleted(_)), "{error}");
+        produce(&addr, "t", 0, &["new", "newer", "newest"]).await;
+        consumer.commit().await.unwrap();
+        let mut committer =
+            Committer::new(&addr, group("g"), topic("t"), 0, ConnectOptions::default());
+        assert_eq!(committer.committed().await.unwrap(), None);
+        assert_eq!(&consumer.recv().await.unwrap().1.payload[..], b"new");
+    });
+}
+
+/// A topic of three partitions with a record in each, the first of them damaged.
+fn damaged(data: &std::path::Path) -> Broker {
+    let first = broker(data);
+    block_on(async {
+        for partition in 0..3 {
+            produce(&first.addr().to_string(), "t", partition, &["a"]).await;
+        }
+    });
+    assert!(first.terminate().0.success());
+    let log = data.join("t_0").join(format!("{:020}.wal", 0));
+    let mut bytes = std::fs::read(&log).unwrap();
+    bytes[0] ^= 0xFF;
+    std::fs::write(&log, bytes).unwrap();
+    broker(data)
+}
+
+#[test]
+fn a_damaged_partition_keeps_no_group_from_the_others() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = damaged(&data);
+    block_on(async {
+        let options = GroupConsumerOptions::default();
+        let addr = broker.addr().to_string();
+        let mut consumer =
+            GroupConsumer::connect(addr, group("g"), topic("t"), options).await.unwrap();
+        let (mut received, mut failed) = (BTreeSet::new(), None);
+        while received.len() < 2 || failed.is_none() {
+            match consumer.recv().await {
+                Ok((partition, _)) => assert!(received.insert(partition)),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let failed = failed.unwrap();
+        let ConsumeError::Rejected(refused) = &failed.source else { panic!("{failed}") };
+        assert_eq!((failed.partition, refused.status()), (0, Some(Status::Corrupt)));
+        assert_eq!(received, BTreeSet::from([1, 2]));
+
+        let options = GroupConsumerOptions {
+            share: Share::Partitions(vec![0]),
+            ..GroupConsumerOptions::default()
+        };
+        let alone = GroupConsumer::connect(broker.addr().to_string(), None, topic("t"), options);
+        assert!(matches!(alone.await, Err(ConnectError::Refused(_))), "there is nothing to read");
+    });
+}
+
+#[test]
+fn the_command_prints_what_is_not_damaged_and_fails() {
+    let (_dir, data) = scratch_in_memory();
+    let broker = damaged(&data);
+    let addr = broker.addr().to_string();
+    let command = support::hermitmq(&["consume", "t", "--broker", &addr, "--until-end"]);
+    let output = support::run_to_end(command, Vec::new());
+    let errors = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "a\na\n", "{errors}");
+    assert!(!output.status.success() && errors.contains("partition 0"), "{errors}");
 }

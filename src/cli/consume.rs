@@ -81,6 +81,7 @@ async fn consume(args: &ConsumeArgs) -> Result<(), Failure> {
         output,
         left: args.count,
         commits: args.group.is_some(),
+        refused: None,
         printed: false,
         committed_at: Instant::now(),
         failing_since: None,
@@ -197,6 +198,8 @@ struct Printing<W: Write> {
     left: Option<u64>,
     /// Whether the group outlives this run.
     commits: bool,
+    /// Why a partition was left out, if one was.
+    refused: Option<Failure>,
     /// Something was written that is not committed yet.
     printed: bool,
     /// When the last commit was tried.
@@ -211,7 +214,8 @@ impl<W: Write> Printing<W> {
         while self.left != Some(0) && !self.interrupt.is_asked() {
             let buffered = match self.consumer.try_next() {
                 Ok(buffered) => buffered,
-                Err(error) => return ended(&error),
+                Err(error) if self.goes_on_without(&error) => continue,
+                Err(error) => return self.ended(&error),
             };
             let (partition, message) = match buffered {
                 Some(buffered) => buffered,
@@ -219,7 +223,8 @@ impl<W: Write> Printing<W> {
                     Ok(Some(received)) => received,
                     Ok(None) => continue,
                     Err(Waited::Failed(failure)) => return Err(failure),
-                    Err(Waited::Ended(error)) => return ended(&error),
+                    Err(Waited::Ended(error)) if self.goes_on_without(&error) => continue,
+                    Err(Waited::Ended(error)) => return self.ended(&error),
                 },
             };
             self.tell_gaps();
@@ -228,7 +233,27 @@ impl<W: Write> Printing<W> {
                 self.commit_or_wait().await?;
             }
         }
-        Ok(())
+        self.refused.take().map_or(Ok(()), Err)
+    }
+
+    /// Leaves a partition out that the broker refuses, as at damage: the others are printed, if there are any.
+    #[expect(clippy::print_stderr, reason = "what people are to see beside the records")]
+    fn goes_on_without(&mut self, error: &PartitionError) -> bool {
+        let refused = matches!(error.source, ConsumeError::Rejected(_));
+        let goes_on = refused && self.consumer.leave(error.partition);
+        if goes_on {
+            eprintln!("hermitmq: {error}; the other partitions are read");
+            self.refused.get_or_insert(Failure::runtime("cannot receive", error));
+        }
+        goes_on
+    }
+
+    /// What the end of the records means.
+    fn ended(&mut self, error: &PartitionError) -> Result<(), Failure> {
+        match error.source {
+            ConsumeError::End => self.refused.take().map_or(Ok(()), Err),
+            _ => Err(Failure::runtime("cannot receive", error)),
+        }
     }
 
     /// Shows what was printed, then waits for a record, a signal or the time to commit.
@@ -323,12 +348,4 @@ enum Waited {
     Failed(Failure),
     /// There is no record.
     Ended(PartitionError),
-}
-
-/// What the end of the records means.
-fn ended(error: &PartitionError) -> Result<(), Failure> {
-    match error.source {
-        ConsumeError::End => Ok(()),
-        _ => Err(Failure::runtime("cannot receive", error)),
-    }
 }

@@ -205,6 +205,11 @@ impl GroupConsumer {
         self.inner.take_gap()
     }
 
+    /// Reads this partition no more. Whether others are left.
+    pub fn leave(&mut self, partition: PartitionId) -> bool {
+        self.inner.leave(partition)
+    }
+
     /// Commits all that was given and closes the connections.
     pub fn close(self) -> Result<(), CommitError> {
         self.runtime.block_on(self.inner.close())

@@ -1,14 +1,21 @@
 //! A connection's socket, plain or with TLS on it, as the clients use it.
 
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 #[cfg(feature = "tls")]
 use super::tls::{TlsOptions, Unsecured};
+
+/// Time that an address of a name has before the next one is tried as well (that of RFC 8305).
+const HEAD_START: Duration = Duration::from_millis(250);
 
 /// A connected socket.
 #[derive(Debug)]
@@ -93,10 +100,34 @@ impl Stream {
 }
 
 async fn socket(addr: &str) -> io::Result<TcpStream> {
-    let socket = TcpStream::connect(addr).await?;
+    let socket = first_of(lookup_host(addr).await?).await?;
     // Frames and requests are gathered here already; the kernel must not hold them back for more.
     socket.set_nodelay(true)?;
     Ok(socket)
+}
+
+/// Connects to whichever address answers first, each tried a while after the one before it: one that is dead takes none of
+/// the time of the others.
+async fn first_of(addrs: impl Iterator<Item = SocketAddr>) -> io::Result<TcpStream> {
+    let mut attempts = JoinSet::new();
+    let mut error = io::Error::new(io::ErrorKind::InvalidInput, "the name has no address");
+    for addr in addrs {
+        attempts.spawn(TcpStream::connect(addr));
+        match timeout(HEAD_START, attempts.join_next()).await {
+            Ok(Some(Ok(Ok(socket)))) => return Ok(socket),
+            Ok(Some(Ok(Err(failed)))) => error = failed,
+            // It goes on beside the next.
+            _ => {}
+        }
+    }
+    while let Some(ended) = attempts.join_next().await {
+        match ended {
+            Ok(Ok(socket)) => return Ok(socket),
+            Ok(Err(failed)) => error = failed,
+            Err(ended) => error = ended.into(),
+        }
+    }
+    Err(error)
 }
 
 /// What a poll says now, without having anybody woken.
@@ -159,5 +190,33 @@ impl AsyncWrite for Stream {
             #[cfg(feature = "tls")]
             Self::Tls(stream) => Pin::new(&mut **stream).poll_shutdown(cx),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpSocket};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_dead_address_keeps_nobody_from_the_next() {
+        // Nobody accepts there: once its queue is full, it answers to nothing.
+        let silent = TcpSocket::new_v4().unwrap();
+        silent.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let silent = silent.listen(0).unwrap();
+        let dead = silent.local_addr().unwrap();
+        let mut queued = Vec::new();
+        while let Ok(socket) = timeout(HEAD_START, TcpStream::connect(dead)).await {
+            queued.push(socket.unwrap());
+        }
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let addrs = [dead, listener.local_addr().unwrap()];
+        let hang = Duration::from_mins(1);
+        timeout(hang, first_of(addrs.into_iter())).await.expect("the test hangs").unwrap();
+        // Where nobody is there, that is told.
+        drop(listener);
+        let refused = timeout(hang, first_of(addrs.into_iter().skip(1))).await.unwrap();
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
     }
 }

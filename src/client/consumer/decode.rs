@@ -75,6 +75,11 @@ impl Decoder {
         self.next
     }
 
+    /// What comes next is of another log.
+    pub(super) fn begin_anew(&mut self) {
+        self.next = None;
+    }
+
     /// The stream goes on at `offset`, wherever it was before.
     pub(super) fn go_on_at(&mut self, offset: Offset) {
         self.next = Some(offset);

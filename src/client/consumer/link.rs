@@ -1,17 +1,23 @@
 //! A consumer's connection: made, read, found broken, made again.
 
+use std::future::Future;
 use std::io;
 use std::num::NonZeroU32;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tracing::Instrument as _;
 
 use super::error::ConsumeError;
 use super::options::ConsumerOptions;
-use crate::client::connect::{self, ConnectError, Hello, Place, Protocol, Wish};
+use crate::client;
+use crate::client::connect::{self, ConnectError, ConnectOptions, Hello, Place, Protocol, Wish};
 use crate::client::retry::Backoff;
 use crate::client::stream::Stream;
 use crate::model::{GroupName, Offset};
@@ -35,27 +41,44 @@ pub(super) enum Ended {
     GoOnAt(Offset),
 }
 
+/// A connection, where the broker begins on it, and where the consumer is to end, if it is.
+type Opened = (Stream, Offset, Option<Offset>);
+
+/// All that outlives a wait is kept here, so that a wait may be dropped at any time and begun again.
 pub(super) struct Link {
     place: Place,
     group: Option<GroupName>,
     options: ConsumerOptions,
+    /// Where it ends, if it does: the log end when it first connected.
+    end: Option<Offset>,
     stream: Option<Stream>,
+    /// The pause and the attempt to connect that run: a task, which goes on while nobody waits for it.
+    opening: Option<JoinHandle<Result<Opened, ConnectError>>>,
     backoff: Backoff,
     /// When the connection broke, if no byte has come since.
     failing_since: Option<Instant>,
     connected_at: Instant,
+    /// When a byte came last, or the connection was made.
+    heard_at: Instant,
+    /// Goes off no later than the silence has lasted too long.
+    silence: Pin<Box<Sleep>>,
 }
 
 impl Link {
     pub(super) fn new(place: Place, group: Option<GroupName>, options: ConsumerOptions) -> Self {
+        let now = Instant::now();
         Self {
             place,
             group,
+            end: None,
             stream: None,
+            opening: None,
             backoff: Backoff::new(&options.retry),
             options,
             failing_since: None,
-            connected_at: Instant::now(),
+            connected_at: now,
+            heard_at: now,
+            silence: Box::pin(sleep_until(now)),
         }
     }
 
@@ -71,12 +94,45 @@ impl Link {
         self.options.connect.protocol
     }
 
+    pub(super) fn end(&self) -> Option<Offset> {
+        self.end
+    }
+
     pub(super) fn is_open(&self) -> bool {
         self.stream.is_some()
     }
 
-    /// Connects, to go on at `from` (1.1), or else to begin; returns where the broker begins.
-    pub(super) async fn open(&mut self, from: Option<Offset>) -> Result<Offset, ConnectError> {
+    /// Connects, to go on at `from` (1.1), or else to begin; returns where the broker begins. After a failure there is a
+    /// pause first.
+    pub(super) fn poll_open(
+        &mut self,
+        from: Option<Offset>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Offset, ConnectError>> {
+        let mut opening = match self.opening.take() {
+            Some(opening) => opening,
+            None => self.begin_to_open(from)?,
+        };
+        let Poll::Ready(opened) = Pin::new(&mut opening).poll(cx) else {
+            self.opening = Some(opening);
+            return Poll::Pending;
+        };
+        // A task that does not end by itself was ended with its runtime.
+        let (stream, first, end) = opened.map_err(|ended| {
+            let addr = self.place.addr.clone();
+            ConnectError::Io { addr, source: ended.into() }
+        })??;
+        self.stream = Some(stream);
+        self.end = end;
+        self.connected_at = Instant::now();
+        self.heard_at = self.connected_at;
+        Poll::Ready(Ok(first))
+    }
+
+    fn begin_to_open(
+        &mut self,
+        from: Option<Offset>,
+    ) -> Result<JoinHandle<Result<Opened, ConnectError>>, ConnectError> {
         let group = self.group.clone();
         let begin = || self.options.start.unwrap_or(Start::default_of(group.as_ref()));
         let start = match (from, self.protocol()) {
@@ -89,11 +145,21 @@ impl Link {
         let until_end = self.options.until_end;
         let wish = Wish { group: self.group.clone(), start, heartbeat_ms, until_end };
         let hello = Hello::consume(&self.place, wish, &self.options.connect)?;
-        let options = &self.options.connect;
-        let (stream, first) = connect::open(&self.place.addr, &hello, options).await?;
-        self.stream = Some(stream);
-        self.connected_at = Instant::now();
-        Ok(first)
+        let (place, options) = (self.place.clone(), self.options.connect.clone());
+        let known_end = self.end;
+        let pause = self.failing_since.map(|_| self.backoff.next_pause());
+        let opening = async move {
+            if let Some(pause) = pause {
+                sleep(pause).await;
+            }
+            let end = match known_end {
+                None if until_end => Some(end_of(&place, &options).await?),
+                end => end,
+            };
+            let (stream, first) = connect::open(&place.addr, &hello, &options).await?;
+            Ok((stream, first, end))
+        };
+        Ok(tokio::spawn(opening.in_current_span()))
     }
 
     /// Something new came: an outage is over.
@@ -109,23 +175,44 @@ impl Link {
         self.failing_since = Some(Instant::now());
     }
 
+    /// The log that was read is gone: the next connection is the first to another.
+    pub(super) fn begin_anew(&mut self) {
+        self.options.read_as_new();
+        self.end = None;
+    }
+
     /// Reads some bytes; a time without any is an error.
-    pub(super) async fn read(&mut self, buf: &mut BytesMut) -> io::Result<()> {
-        let limit = self.silence_allowed();
-        let Some(stream) = &mut self.stream else { return Err(io::ErrorKind::NotConnected.into()) };
-        let reading = stream.read_buf(buf);
-        let read = match limit {
-            None => reading.await?,
-            Some(limit) => tokio::time::timeout(limit, reading).await.map_err(|_| {
-                let text = format!("no byte within {} ms", limit.as_millis());
-                io::Error::new(io::ErrorKind::TimedOut, text)
-            })??,
+    pub(super) fn poll_read(
+        &mut self,
+        buf: &mut BytesMut,
+        cx: &mut Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        let Some(stream) = &mut self.stream else {
+            return Poll::Ready(Err(io::ErrorKind::NotConnected.into()));
         };
-        if read == 0 {
+        let Poll::Ready(read) = pin!(stream.read_buf(buf)).poll(cx) else {
+            return self.poll_silence(cx).map(Err);
+        };
+        if read? == 0 {
             let text = "the broker closed the connection";
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, text));
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, text)));
         }
-        Ok(())
+        self.heard_at = Instant::now();
+        Poll::Ready(Ok(()))
+    }
+
+    /// Waits until nothing has come for too long. The timer is set anew only when it goes off, not with each read.
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<io::Error> {
+        let Some(limit) = self.silence_allowed() else { return Poll::Pending };
+        let due = self.heard_at + limit;
+        loop {
+            ready!(self.silence.as_mut().poll(cx));
+            if self.silence.deadline() >= due {
+                let text = format!("no byte within {} ms", limit.as_millis());
+                return Poll::Ready(io::Error::new(io::ErrorKind::TimedOut, text));
+            }
+            self.silence.as_mut().reset(due);
+        }
     }
 
     fn silence_allowed(&self) -> Option<Duration> {
@@ -149,13 +236,6 @@ impl Link {
             self.failing_since.get_or_insert_with(Instant::now);
         }
         sent
-    }
-
-    /// The pause before the next attempt, if one has failed.
-    pub(super) async fn pause(&mut self) {
-        if self.failing_since.is_some() {
-            tokio::time::sleep(self.backoff.next_pause()).await;
-        }
     }
 
     /// The connection broke.
@@ -203,5 +283,18 @@ impl Link {
             return Err(ConsumeError::Refused { elapsed });
         }
         Err(ConsumeError::Disconnected { elapsed, reason })
+    }
+}
+
+/// The log end now: where a consumer stops that is to.
+async fn end_of(place: &Place, options: &ConnectOptions) -> Result<Offset, ConnectError> {
+    client::offset_of(&place.addr, &place.topic, place.partition, Start::Latest, options).await
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(opening) = &self.opening {
+            opening.abort();
+        }
     }
 }

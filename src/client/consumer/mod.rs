@@ -7,6 +7,8 @@ mod link;
 mod options;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::task::{Context, Poll, ready};
 
 pub use error::ConsumeError;
 pub use gap::{Gap, GapReason};
@@ -18,7 +20,7 @@ use super::message::Message;
 use super::messages::Messages;
 use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::Status;
-use crate::protocol::v1_1::{ControlFrame, Start};
+use crate::protocol::v1_1::ControlFrame;
 use decode::{Decoded, Decoder};
 use gap::Gaps;
 use link::{Ended, Link};
@@ -46,8 +48,6 @@ pub struct Consumer {
     decoder: Decoder,
     committer: Option<Committer>,
     gaps: Gaps,
-    /// Where it ends, if it does.
-    end: Option<Offset>,
     /// Where it is known to stand although no record says so: the log ends there, or did.
     reached: Option<Offset>,
 }
@@ -64,37 +64,58 @@ impl Consumer {
         partition: PartitionId,
         options: ConsumerOptions,
     ) -> Result<Self, ConnectError> {
-        let group = group.into();
         let place = Place { addr: addr.into(), topic, partition };
-        let end =
-            if options.until_end { Some(end_of(&place, &options.connect).await?) } else { None };
-        let protocol = options.connect.protocol;
-        let decoder = Decoder::new(options.max_frame_bytes, options.split_batches, protocol);
+        let mut consumer = Self::unconnected(place, group.into(), options);
+        consumer.begin().await?;
+        Ok(consumer)
+    }
+
+    /// One that connects with [`begin`](Self::begin), else with the first [`recv`](Self::recv).
+    pub(in crate::client) fn unconnected(
+        place: Place,
+        group: Option<GroupName>,
+        options: ConsumerOptions,
+    ) -> Self {
+        let decoder =
+            Decoder::new(options.max_frame_bytes, options.split_batches, options.connect.protocol);
         let committer = group.clone().map(|group| {
             let connect =
                 ConnectOptions { timeout: options.commit_timeout, ..options.connect.clone() };
             let Place { addr, topic, partition } = place.clone();
             Committer::new(addr, group, topic, partition, connect)
         });
-        let mut link = Link::new(place, group.clone(), options);
-        let first = link.open(None).await?;
+        let link = Link::new(place, group.clone(), options);
+        Self { link, group, decoder, committer, gaps: Gaps::default(), reached: None }
+    }
+
+    /// The first attempt to connect.
+    pub(in crate::client) async fn begin(&mut self) -> Result<(), ConnectError> {
+        let first = poll_fn(|cx| self.link.poll_open(None, cx)).await?;
         // 1.0 does not say where it begins.
-        let reached = (protocol == Protocol::V1_1).then_some(first);
-        Ok(Self { link, group, decoder, committer, gaps: Gaps::default(), end, reached })
+        self.reached = (self.link.protocol() == Protocol::V1_1).then_some(first);
+        Ok(())
     }
 
     /// The next message; waits for one at the end of the partition.
     ///
     /// Cancel-safe: dropped while it waits, nothing is lost, and the next call goes on where this one was.
     pub async fn recv(&mut self) -> Result<Message, ConsumeError> {
+        poll_fn(|cx| self.poll_recv(cx)).await
+    }
+
+    /// As [`recv`](Self::recv), for one who waits for several.
+    pub(in crate::client) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Message, ConsumeError>> {
         loop {
             if let Some(message) = self.try_next()? {
-                return Ok(message);
+                return Poll::Ready(Ok(message));
             }
             if self.is_at_end() {
-                return Err(ConsumeError::End);
+                return Poll::Ready(Err(ConsumeError::End));
             }
-            self.fill().await?;
+            ready!(self.poll_fill(cx))?;
         }
     }
 
@@ -181,6 +202,7 @@ impl Consumer {
             Some(Status::Corrupt) => self.skip(control, GapReason::Damaged),
             Some(Status::TopicDeleted) => {
                 self.link.reset();
+                self.begin_anew();
                 return Err(ConsumeError::TopicDeleted(control.message.into()));
             }
             // Coming again would end the same way.
@@ -197,66 +219,83 @@ impl Consumer {
         Ok(())
     }
 
+    /// The log that was read is gone. One that gets its name has offsets of its own.
+    fn begin_anew(&mut self) {
+        self.link.begin_anew();
+        self.decoder.begin_anew();
+        self.reached = None;
+    }
+
     fn skip(&mut self, control: ControlFrame, reason: GapReason) {
-        let from = self.position().filter(|&from| from != control.offset);
-        self.gaps.add(Gap { from, to: control.offset, reason, message: control.message });
-        self.decoder.go_on_at(control.offset);
+        let to = control.offset;
+        // All before it was given: the broker ends there, at damage that it does not skip.
+        if self.decoder.position() != Some(to) {
+            let from = self.position().filter(|&from| from != to);
+            self.gaps.add(Gap { from, to, reason, message: control.message });
+        }
+        self.decoder.go_on_at(to);
     }
 
     /// Whether all that was asked for has been given.
     fn is_at_end(&self) -> bool {
         let stands = self.decoder.position().max(self.reached);
-        match (self.end, stands) {
+        match (self.link.end(), stands) {
             (Some(end), Some(stands)) => stands >= end && self.decoder.is_between_frames(),
             _ => false,
         }
     }
 
     /// Reads some bytes, on a new connection if need be.
-    async fn fill(&mut self) -> Result<(), ConsumeError> {
+    fn poll_fill(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConsumeError>> {
         if !self.link.is_open() {
-            self.reconnect().await?;
+            ready!(self.poll_reconnect(cx))?;
             if self.is_at_end() {
-                return Ok(());
+                return Poll::Ready(Ok(()));
             }
         }
         self.decoder.make_room(self.link.options().read_bytes);
-        match self.link.read(&mut self.decoder.buf).await {
-            Ok(()) => Ok(()),
-            Err(error) => self.link.broken(&error),
+        match ready!(self.link.poll_read(&mut self.decoder.buf, cx)) {
+            Ok(()) => Poll::Ready(Ok(())),
+            Err(error) => Poll::Ready(self.link.broken(&error)),
         }
     }
 
-    /// Dropped half-way, it starts over with the next call, in the same outage.
-    async fn reconnect(&mut self) -> Result<(), ConsumeError> {
+    fn poll_reconnect(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ConsumeError>> {
         loop {
-            self.link.pause().await;
-            let from = self.decoder.position();
-            match self.link.open(from).await {
+            // What the broker said at first counts, too: records may have come since, also if none was given before.
+            let from = self.position();
+            match ready!(self.link.poll_open(from, cx)) {
                 Ok(first) => {
                     self.decoder.restart();
                     if self.link.protocol() == Protocol::V1_1 {
                         self.reached = Some(first);
                     }
-                    return Ok(());
+                    return Poll::Ready(Ok(()));
                 }
-                Err(error) => match self.link.refused(error)? {
-                    Ended::Again => {}
-                    Ended::GoOnAt(to) => {
-                        let message = "the offset is not in the log any more".to_owned();
-                        self.gaps.add(Gap { from, to, reason: GapReason::Deleted, message });
-                        self.decoder.go_on_at(to);
-                        self.reached = None;
+                Err(error) => {
+                    if is_gone(&error) {
+                        self.begin_anew();
                     }
-                },
+                    match self.link.refused(error)? {
+                        Ended::Again => {}
+                        Ended::GoOnAt(to) => {
+                            let message = "the offset is not in the log any more".to_owned();
+                            self.gaps.add(Gap { from, to, reason: GapReason::Deleted, message });
+                            self.decoder.go_on_at(to);
+                            self.reached = None;
+                        }
+                    }
+                }
             }
         }
     }
 }
 
-/// The log end now: where a consumer stops that is to.
-async fn end_of(place: &Place, options: &ConnectOptions) -> Result<Offset, ConnectError> {
-    super::offset_of(&place.addr, &place.topic, place.partition, Start::Latest, options).await
+/// Whether the broker says that there is no such log: it was deleted while the connection was down.
+fn is_gone(error: &ConnectError) -> bool {
+    let ConnectError::Refused(refused) = error else { return false };
+    let gone = [Status::UnknownTopic, Status::UnknownPartition, Status::TopicDeleted];
+    refused.status().is_some_and(|status| gone.contains(&status))
 }
 
 impl fmt::Debug for Consumer {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::client::{ConnectOptions, RetryPolicy};
 use crate::model::limits;
-use crate::protocol::v1_1::Start;
+use crate::protocol::v1_1::{Fallback, Start};
 use crate::record::HEADER_LEN;
 
 /// How a [`Consumer`](super::Consumer) reads, commits and repairs its connection.
@@ -13,7 +13,8 @@ pub struct ConsumerOptions {
     /// Version of the protocol, time for an attempt, token.
     pub connect: ConnectOptions,
     /// First record (1.1); `None`: where the group has committed, else the oldest. It counts for the first connection:
-    /// after a break the consumer goes on behind the last record that it gave.
+    /// after a break the consumer goes on behind the last record that it gave, or, before the first, where it began. A
+    /// partition, or a topic, that came into being later is read from its oldest record if this is the latest.
     pub start: Option<Start>,
     /// Whether it ends with the log end at the time of the first connection (1.1): then
     /// [`ConsumeError::End`](super::ConsumeError::End) follows the last record.
@@ -56,5 +57,18 @@ impl Default for ConsumerOptions {
             heartbeat: Some(Duration::from_secs(10)),
             idle_timeout: None,
         }
+    }
+}
+
+impl ConsumerOptions {
+    /// For a log that was not there when the program began to read: it wants all that is stored from then on, which is all
+    /// of it, and an offset of another log says nothing.
+    pub(in crate::client) fn read_as_new(&mut self) {
+        self.start = match self.start {
+            Some(Start::Latest) => Some(Start::Earliest),
+            Some(Start::Committed(Fallback::Latest)) => Some(Start::Committed(Fallback::Earliest)),
+            Some(Start::Offset(_)) => None,
+            start => start,
+        };
     }
 }

@@ -57,7 +57,7 @@ pub(super) struct Conversation {
     acked_any: bool,
     /// The broker takes no more from this producer, whatever it is.
     rejected: Option<Refused>,
-    /// When an ack came last, or the first frame was sent that waits for one.
+    /// When the broker last took a byte or sent one, or the first frame was made ready that waits for an ack.
     quiet_since: Instant,
 }
 
@@ -131,6 +131,10 @@ impl Conversation {
             Err(error) => return Err(error),
         };
         self.written += n;
+        if n > 0 {
+            // Whoever takes a large record in pieces is there.
+            self.quiet_since = now;
+        }
         Ok(n > 0)
     }
 
@@ -192,7 +196,7 @@ impl Conversation {
         self.input.copy_within(at..self.input_len, 0);
         self.input_len -= at;
         if settled {
-            driver.backoff.reset();
+            driver.settled();
         }
         if refused {
             driver.pause(now);

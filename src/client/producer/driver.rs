@@ -20,7 +20,9 @@ pub(super) struct Driver {
     hello: Hello,
     pub(super) options: ProducerOptions,
     pub(super) queue: SendQueue,
-    pub(super) backoff: Backoff,
+    backoff: Backoff,
+    /// Nothing was stored since a warning said that the connection is lost.
+    outage_told: bool,
     /// Nothing is written before then: the broker has no room.
     pub(super) paused_until: Option<Instant>,
     /// Fresh records wait for company until then.
@@ -47,6 +49,7 @@ impl Driver {
             queue: SendQueue::new(&options),
             backoff: Backoff::new(&options.retry),
             options,
+            outage_told: false,
             paused_until: None,
             linger_until: None,
             orders: Orders::default(),
@@ -67,9 +70,10 @@ impl Driver {
                 Err(error) => End::Broken(Cause::Lost(error.to_string().into())),
             };
             let End::Broken(cause) = end else { return };
-            self.on_lost(&cause);
-            // A connection that broke while nothing was to be sent is no reason to keep the next record waiting.
+            // A connection that broke while nothing was to be sent is no reason to keep the next record waiting. One that took
+            // what was to be sent with it is.
             let was_idle = self.queue.is_empty();
+            self.on_lost(&cause);
             if !self.has_work().await {
                 return;
             }
@@ -92,8 +96,13 @@ impl Driver {
         self.queue.lost(cause, Instant::now());
         self.paused_until = None;
         self.release();
-        if had_work {
-            let Place { addr, topic, partition } = &self.place;
+        if !had_work {
+            return;
+        }
+        let Place { addr, topic, partition } = &self.place;
+        if std::mem::replace(&mut self.outage_told, true) {
+            tracing::debug!(addr, %topic, partition, ?cause, "connection to the broker lost again");
+        } else {
             tracing::warn!(addr, %topic, partition, ?cause, "connection to the broker lost");
         }
     }
@@ -165,6 +174,12 @@ impl Driver {
         if self.paused_until.is_none_or(|until| until <= now) {
             self.paused_until = Some(now + self.backoff.next_pause());
         }
+    }
+
+    /// Records were stored: an outage is over.
+    pub(super) fn settled(&mut self) {
+        self.backoff.reset();
+        self.outage_told = false;
     }
 
     /// How many frames may be in flight.

@@ -30,7 +30,8 @@ pub struct ProducerOptions {
     pub max_payload_bytes: u32,
     /// When to repeat and when to give up.
     pub retry: RetryPolicy,
-    /// Time without any ack, while some are due, after which the connection counts as broken.
+    /// Time in which the broker neither takes a byte nor sends an ack, while some are due, after which the connection counts as
+    /// broken.
     pub ack_timeout: Duration,
 }
 

@@ -88,6 +88,16 @@ impl Peer {
         texts
     }
 
+    /// Bytes as they come; 0 when the client has closed.
+    pub(super) async fn read(&mut self, chunk: &mut [u8]) -> usize {
+        if !self.buf.is_empty() {
+            let n = self.buf.len().min(chunk.len());
+            self.buf.drain(..n);
+            return n;
+        }
+        self.stream.read(chunk).await.unwrap_or(0)
+    }
+
     pub(super) async fn ack(&mut self, offset: u64) {
         self.send(&Ack::stored(offset).to_bytes()).await;
     }

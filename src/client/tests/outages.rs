@@ -8,6 +8,7 @@ use super::broker::Broker;
 use super::{guard, retry, topic, v1_0_producer};
 use crate::client::{ConnectError, DeliveryError, Producer, ProducerOptions, Record, SendError};
 use crate::protocol::Ack;
+use crate::record::HEADER_LEN;
 
 fn options(max_elapsed: u64) -> ProducerOptions {
     ProducerOptions { retry: retry(max_elapsed), ..v1_0_producer() }
@@ -181,6 +182,43 @@ async fn a_silent_broker_counts_as_gone() {
         tokio::select! {
             outcome = delivery => assert_eq!(outcome, Ok(4)),
             () = answering => unreachable!(),
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_broker_that_still_reads_is_not_silent() {
+    guard(async {
+        let broker = Broker::start().await;
+        let ack_timeout = Duration::from_millis(500);
+        let options = ProducerOptions { ack_timeout, ..options(60_000) };
+        let producer = connect(&broker, options).await;
+        let large = vec![b'x'; 30 << 20];
+        let delivery = producer.send(Record::new(large)).await.unwrap();
+        // Slower than an ack may be. If the machine is slower still, that connection is silent, and the next one counts.
+        let reading = async {
+            let mut chunk = vec![0; 512 << 10];
+            loop {
+                let mut peer = broker.accept().await;
+                let mut left = HEADER_LEN + (30 << 20);
+                while left > 0 {
+                    let n = peer.read(&mut chunk).await;
+                    if n == 0 {
+                        break;
+                    }
+                    left -= n;
+                    tokio::time::sleep(ack_timeout / 30).await;
+                }
+                if left == 0 {
+                    peer.ack(0).await;
+                    std::future::pending::<()>().await;
+                }
+            }
+        };
+        tokio::select! {
+            outcome = delivery => assert_eq!(outcome, Ok(0)),
+            () = reading => unreachable!(),
         }
     })
     .await;

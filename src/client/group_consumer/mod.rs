@@ -1,86 +1,28 @@
 //! Reading the partitions of a topic, alone or as one of several members that share them.
 
+mod options;
+mod reading;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::future::{Future as _, poll_fn};
-use std::num::NonZeroU32;
+use std::ops::Bound;
 use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
+pub use options::{GroupConsumerOptions, Share};
+pub use reading::PartitionError;
+
 use super::commit::CommitError;
-use super::connect::ConnectError;
-use super::consumer::{ConsumeError, Consumer, ConsumerOptions, Gap};
+use super::connect::{ConnectError, Place};
+use super::consumer::{ConsumeError, Consumer, Gap};
 use super::message::Message;
 use super::messages::Messages;
 use super::place::partition_count;
-use crate::model::{GroupName, Offset, PartitionId, TopicName};
-
-/// Which partitions of a topic a [`GroupConsumer`] reads.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Share {
-    /// All, also those that the topic gets later.
-    #[default]
-    All,
-    /// Those whose number leaves the remainder `member` when divided by `of`, also those that the topic gets later.
-    /// Members are counted from 0; who has which number is decided outside, as by the ordinal of a StatefulSet's pod.
-    Member {
-        /// Number of this member.
-        member: u32,
-        /// How many there are.
-        of: NonZeroU32,
-    },
-    /// These alone.
-    Partitions(Vec<PartitionId>),
-}
-
-impl Share {
-    /// Whether this partition is one of them.
-    pub fn includes(&self, partition: PartitionId) -> bool {
-        match self {
-            Self::All => true,
-            Self::Member { member, of } => partition % *of == *member,
-            Self::Partitions(partitions) => partitions.contains(&partition),
-        }
-    }
-}
-
-/// How a [`GroupConsumer`] reads and commits.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupConsumerOptions {
-    /// How each partition is read.
-    pub consumer: ConsumerOptions,
-    /// Which partitions.
-    pub share: Share,
-    /// How often what was handled is committed, within [`recv`](GroupConsumer::recv); `None`: only by
-    /// [`commit`](GroupConsumer::commit).
-    pub auto_commit: Option<Duration>,
-    /// How often the broker is asked whether the topic has got more partitions; `None`: never.
-    pub discover: Option<Duration>,
-}
-
-impl Default for GroupConsumerOptions {
-    /// All partitions, a commit each second, a look for new partitions every 30 s.
-    fn default() -> Self {
-        Self {
-            consumer: ConsumerOptions::default(),
-            share: Share::default(),
-            auto_commit: Some(Duration::from_secs(1)),
-            discover: Some(Duration::from_secs(30)),
-        }
-    }
-}
-
-/// Why a [`GroupConsumer`] has no message: what happened to one of its partitions. The next call goes on.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("partition {partition}: {source}")]
-pub struct PartitionError {
-    /// Which.
-    pub partition: PartitionId,
-    /// What happened.
-    pub source: ConsumeError,
-}
+use crate::model::{GroupName, PartitionId, TopicName};
+use reading::{Reading, Received};
 
 /// Reads the partitions of a topic for a group and commits what was handled.
 ///
@@ -106,16 +48,6 @@ pub struct GroupConsumer {
     discover_at: Option<Instant>,
 }
 
-/// A partition that is read.
-struct Reading {
-    consumer: Consumer,
-    /// The offset after the last message given.
-    given: Option<Offset>,
-    committed: Option<Offset>,
-    /// It was read to the end that was asked for.
-    ended: bool,
-}
-
 /// Time between two commits, if the first of them failed.
 const COMMIT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -131,6 +63,9 @@ enum Next {
 impl GroupConsumer {
     /// Finds the topic's partitions at the broker `addr` (`host:port`) and connects to this member's. Needs protocol 1.1,
     /// unless the partitions are named.
+    ///
+    /// One that the broker refuses, as at damage, keeps nobody from the others: [`recv`](Self::recv) asks again and tells why. If
+    /// it refuses all of them, this is the error.
     ///
     /// Without a group it commits nothing.
     pub async fn connect(
@@ -151,7 +86,8 @@ impl GroupConsumer {
             discover_at: options.discover.map(|every| now + every),
             options,
         };
-        consumer.discover().await?;
+        consumer.begin().await?;
+        consumer.options.consumer.read_as_new();
         Ok(consumer)
     }
 
@@ -185,18 +121,15 @@ impl GroupConsumer {
     /// before it count as handled from the next [`recv`](Self::recv) on.
     pub fn try_next(&mut self) -> Result<Option<(PartitionId, Message)>, PartitionError> {
         let current = self.current;
-        if let Some(message) = self.buffered(current)? {
-            return Ok(Some((current, message)));
-        }
-        // Those behind the current one first.
-        let later = self.partitions.range(current..).map(|(&partition, _)| partition);
-        let before = self.partitions.range(..current).map(|(&partition, _)| partition);
-        for partition in later.chain(before).collect::<Vec<_>>() {
-            if let Some(message) = self.buffered(partition)? {
-                return Ok(Some((partition, message)));
-            }
-        }
-        Ok(None)
+        let reading = self.partitions.get_mut(&current);
+        let buffered = match reading.and_then(|reading| reading.buffered(current)) {
+            Some(buffered) => buffered,
+            None => match self.in_turn(|partition, reading| reading.buffered(partition)) {
+                Some(buffered) => buffered,
+                None => return Ok(None),
+            },
+        };
+        self.took(buffered).map(Some)
     }
 
     /// The messages, and the partition of each, as a stream. [`Messages::consumer`] gives the consumer back, to commit.
@@ -204,23 +137,42 @@ impl GroupConsumer {
         Messages::new(self)
     }
 
-    /// Commits all that was given, and waits until the broker has it. The first error is told, when all were tried.
+    /// Commits all that was given, all partitions at once, and waits until the broker has it: bounded by `commit_timeout`. One
+    /// error is told, when all were tried.
     pub async fn commit(&mut self) -> Result<(), CommitError> {
         if self.group.is_none() {
             self.dirty = false;
             return Ok(());
         }
+        let uncommitted = self.partitions.values_mut().filter(|read| read.given != read.committed);
+        let mut committing: Vec<_> = uncommitted.map(|read| Box::pin(read.commit())).collect();
         let mut result = Ok(());
-        for reading in self.partitions.values_mut() {
-            if let Some(given) = reading.given.filter(|_| reading.given != reading.committed) {
-                match reading.consumer.commit_offset(given).await {
-                    Ok(()) => reading.committed = Some(given),
-                    Err(error) => result = result.and(Err(error)),
+        // All at once: each takes a round trip, and a broker that does not answer takes the whole time allowed.
+        poll_fn(|cx| {
+            committing.retain_mut(|committing| match committing.as_mut().poll(cx) {
+                Poll::Pending => true,
+                Poll::Ready(committed) => {
+                    if result.is_ok() {
+                        result = committed;
+                    }
+                    false
                 }
-            }
-        }
+            });
+            if committing.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        drop(committing);
         self.dirty = result.is_err();
         result
+    }
+
+    /// Reads this partition no more, as if its end had come: for one that the broker refuses. What was given of it is committed
+    /// all the same. Whether others are left.
+    pub fn leave(&mut self, partition: PartitionId) -> bool {
+        if let Some(reading) = self.partitions.get_mut(&partition) {
+            reading.ended = true;
+        }
+        self.partitions.values().any(|reading| !reading.ended)
     }
 
     /// Commits all that was given and closes the connections.
@@ -234,16 +186,29 @@ impl GroupConsumer {
         all.find_map(|(&partition, reading)| Some((partition, reading.consumer.take_gap()?)))
     }
 
-    fn buffered(&mut self, partition: PartitionId) -> Result<Option<Message>, PartitionError> {
-        let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(None) };
-        let next = reading.consumer.try_next();
-        let next = next.map_err(|source| PartitionError { partition, source })?;
-        if let Some(message) = &next {
-            reading.given = Some(message.next_offset);
-            self.current = partition;
+    /// What the first partition has that has anything, those behind the current one asked first.
+    fn in_turn<T>(
+        &mut self,
+        mut ask: impl FnMut(PartitionId, &mut Reading) -> Option<T>,
+    ) -> Option<T> {
+        let behind = (Bound::Excluded(self.current), Bound::Unbounded);
+        let others = (Bound::Unbounded, Bound::Included(self.current));
+        for range in [behind, others] {
+            let mut readings = self.partitions.range_mut(range);
+            let had = readings.find_map(|(&partition, reading)| ask(partition, reading));
+            if had.is_some() {
+                return had;
+            }
+        }
+        None
+    }
+
+    fn took(&mut self, received: Received) -> Received {
+        if let Ok((partition, _)) = &received {
+            self.current = *partition;
             self.dirty = true;
         }
-        Ok(next)
+        received
     }
 
     async fn next(&mut self) -> Result<Next, PartitionError> {
@@ -257,69 +222,86 @@ impl GroupConsumer {
         }
         let commit_at = self.commit_at.filter(|_| self.dirty);
         let discover_at = self.discover_at;
+        // A runtime of one thread looks at sockets only when nothing is ready, and a long log always is.
+        tokio::task::yield_now().await;
         tokio::select! {
-            received = self.any() => self.received(received),
+            next = self.any() => next,
             () = until(commit_at) => Ok(Next::Commit),
             () = until(discover_at) => Ok(Next::Discover),
         }
     }
 
     /// Waits for whichever partition has something first.
-    async fn any(&mut self) -> (PartitionId, Result<Message, ConsumeError>) {
-        let open = self.partitions.iter_mut().filter(|(_, reading)| !reading.ended);
-        let mut waiting: Vec<_> = open
-            .map(|(&partition, reading)| (partition, Box::pin(reading.consumer.recv())))
-            .collect();
-        poll_fn(|cx| {
-            for (partition, receiving) in &mut waiting {
-                if let Poll::Ready(received) = receiving.as_mut().poll(cx) {
-                    return Poll::Ready((*partition, received));
+    async fn any(&mut self) -> Result<Next, PartitionError> {
+        let received = poll_fn(|cx| {
+            let next = self.in_turn(|partition, reading| {
+                if reading.ended {
+                    return None;
                 }
+                match reading.consumer.poll_recv(cx) {
+                    Poll::Pending => None,
+                    Poll::Ready(Err(ConsumeError::End)) => {
+                        reading.ended = true;
+                        Some(None)
+                    }
+                    Poll::Ready(received) => Some(Some(reading.note(partition, received))),
+                }
+            });
+            next.map_or(Poll::Pending, Poll::Ready)
+        });
+        match received.await {
+            None => Ok(Next::Again),
+            Some(received) => {
+                self.took(received).map(|(partition, message)| Next::Message(partition, message))
             }
-            Poll::Pending
-        })
-        .await
-    }
-
-    fn received(
-        &mut self,
-        (partition, received): (PartitionId, Result<Message, ConsumeError>),
-    ) -> Result<Next, PartitionError> {
-        let Some(reading) = self.partitions.get_mut(&partition) else { return Ok(Next::Again) };
-        match received {
-            Ok(message) => {
-                reading.given = Some(message.next_offset);
-                self.current = partition;
-                self.dirty = true;
-                Ok(Next::Message(partition, message))
-            }
-            Err(ConsumeError::End) => {
-                reading.ended = true;
-                Ok(Next::Again)
-            }
-            Err(source) => Err(PartitionError { partition, source }),
         }
     }
 
     async fn auto_commit(&mut self) {
+        // Also where this wait is dropped meanwhile: the next one is not to begin with a commit again.
+        self.commit_later(COMMIT_PAUSE);
         if let Err(error) = self.commit().await {
             // What was handled since is in the next one.
             tracing::warn!(topic = %self.topic, %error, "not committed; tried again with the next commit");
         }
         // One that fails is not repeated without a pause.
-        let pause = if self.dirty { COMMIT_PAUSE } else { Duration::ZERO };
+        self.commit_later(if self.dirty { COMMIT_PAUSE } else { Duration::ZERO });
+    }
+
+    fn commit_later(&mut self, pause: Duration) {
         self.commit_at = self.options.auto_commit.map(|every| Instant::now() + every.max(pause));
     }
 
+    /// What is new connects within [`recv`](Self::recv), which waits for all partitions at once.
     async fn look_again(&mut self) {
-        if let Err(error) = self.discover().await {
-            tracing::debug!(topic = %self.topic, %error, "no look at the topic's partitions");
-        }
         self.discover_at = self.options.discover.map(|every| Instant::now() + every);
+        match self.discover().await {
+            Ok(found) => self.partitions.extend(found),
+            Err(error) => {
+                tracing::debug!(topic = %self.topic, %error, "no look at the topic's partitions");
+            }
+        }
     }
 
-    /// Connects to the partitions that are this member's and not read yet.
-    async fn discover(&mut self) -> Result<(), ConnectError> {
+    /// Connects to the partitions that there are.
+    async fn begin(&mut self) -> Result<(), ConnectError> {
+        let (mut begun, mut first_refusal) = (false, None);
+        for (partition, mut reading) in self.discover().await? {
+            match reading.consumer.begin().await {
+                Ok(()) => begun = true,
+                Err(ConnectError::Refused(refused)) => {
+                    tracing::warn!(topic = %self.topic, partition, %refused, "a partition is not read");
+                    first_refusal.get_or_insert(refused);
+                }
+                Err(error) => return Err(error),
+            }
+            self.partitions.insert(partition, reading);
+        }
+        first_refusal.filter(|_| !begun).map_or(Ok(()), |refused| Err(refused.into()))
+    }
+
+    /// The partitions that are this member's and not read yet.
+    async fn discover(&self) -> Result<Vec<(PartitionId, Reading)>, ConnectError> {
         let wanted = match &self.options.share {
             Share::Partitions(partitions) => partitions.clone(),
             share => {
@@ -328,17 +310,16 @@ impl GroupConsumer {
                 (0..count).filter(|&partition| share.includes(partition)).collect()
             }
         };
-        for partition in wanted {
-            if !self.partitions.contains_key(&partition) {
-                let options = self.options.consumer.clone();
-                let (group, topic) = (self.group.clone(), self.topic.clone());
-                let consumer =
-                    Consumer::connect(self.addr.as_str(), group, topic, partition, options).await?;
-                let reading = Reading { consumer, given: None, committed: None, ended: false };
-                self.partitions.insert(partition, reading);
-            }
-        }
-        Ok(())
+        let new = wanted.into_iter().filter(|partition| !self.partitions.contains_key(partition));
+        Ok(new.map(|partition| (partition, self.unconnected(partition))).collect())
+    }
+
+    fn unconnected(&self, partition: PartitionId) -> Reading {
+        let (addr, topic) = (self.addr.clone(), self.topic.clone());
+        let place = Place { addr, topic, partition };
+        let options = self.options.consumer.clone();
+        let consumer = Consumer::unconnected(place, self.group.clone(), options);
+        Reading { consumer, given: None, committed: None, ended: false }
     }
 }
 
