@@ -388,9 +388,9 @@ impl Partition {
         self.producers.wake_all();
     }
 
-    /// Deletes the oldest segments; see [`Log::delete_oldest`].
-    pub(super) fn delete_oldest(&self, count: usize) -> io::Result<Deleted> {
-        self.log.delete_oldest(count)
+    /// Deletes the oldest segments; see [`Log::delete_before`].
+    pub(super) fn delete_before(&self, limit: Offset) -> io::Result<Deleted> {
+        self.log.delete_before(limit)
     }
 
     /// Parks a reader at the end. The reader must fetch once more afterwards.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::broker::Broker;
 use super::partition::Partition;
-use crate::model::limits;
+use crate::model::{Offset, limits};
 use crate::storage::{self, Clock as _, Deleted, GradualClock};
 
 pub(super) const HOUR_NS: u64 = 3600 * 1_000_000_000;
@@ -43,8 +43,8 @@ impl Broker {
         }
         let limit = self.retention.total_bytes.load(Ordering::Relaxed);
         if limit > 0 {
-            for (partition, count) in beyond(limit, &partitions) {
-                add(&mut total, partition, partition.delete_oldest(count));
+            for (partition, until) in beyond(limit, &partitions) {
+                add(&mut total, partition, partition.delete_before(until));
             }
         }
         self.save_time();
@@ -84,9 +84,9 @@ fn add(total: &mut Deleted, partition: &Partition, deleted: io::Result<Deleted>)
     }
 }
 
-/// How many of the oldest segments of which partitions go, so that all together take no more than `limit` bytes. Topics that
+/// Before which offset the segments of which partitions go, so that all together take no more than `limit` bytes. Topics that
 /// are only compacted (those of the broker itself among them) count, and are not touched.
-fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(&Partition, usize)> {
+fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(&Partition, Offset)> {
     let sizes: Vec<_> = partitions.iter().map(|partition| partition.sizes()).collect();
     let mut total: u64 = sizes.iter().flatten().map(|size| size.bytes).sum();
     let mut counts = vec![0; partitions.len()];
@@ -114,6 +114,6 @@ fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(&Partition, usize)>
             "the segments being written take more than storage.max_total_mb; storage.max_segment_mb should be less"
         );
     }
-    let counted = partitions.iter().map(|partition| &**partition).zip(counts);
-    counted.filter(|&(_, count)| count > 0).collect()
+    let counted = partitions.iter().zip(&sizes).zip(counts).filter(|&(_, count)| count > 0);
+    counted.map(|((partition, sizes), count)| (&**partition, sizes[count].base_offset)).collect()
 }
