@@ -325,8 +325,10 @@ impl Checksums {
     /// Makes checksums and a mark durable. Waits for the disk.
     pub(super) fn sync_with(&self, mark: Mark) -> io::Result<()> {
         if !self.is_whole() {
-            // Somebody has cut the file. The log is durable; its checksums are made anew.
-            return Ok(());
+            // Somebody has cut the file. The log is durable, and its checksums are made anew: what is left of them speaks of
+            // less, so nobody is to go by it. Not through the mapping, whose pages may be gone.
+            self.file.write_all_at(&[0; 8], 0)?;
+            return self.sync();
         }
         self.mark(mark);
         self.sync()?;
