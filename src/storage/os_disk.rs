@@ -7,6 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+use rustix::io::retry_on_intr;
+
 use super::disk::{Disk, Duplicate, Entry, File, Map, Open};
 use super::mmap::FileMap;
 
@@ -192,7 +195,8 @@ impl File for OsFile {
 fn reserve(file: &fs::File, len: u64) -> io::Result<()> {
     let from = file.metadata()?.len();
     if len > from {
-        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, from, len - from)?;
+        let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
+        retry_on_intr(|| rustix::fs::fallocate(file, keep, from, len - from))?;
     }
     Ok(())
 }
@@ -210,7 +214,8 @@ pub(super) fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
     if len <= from {
         return Ok(());
     }
-    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), from, len - from) {
+    let grow = rustix::fs::FallocateFlags::empty();
+    match retry_on_intr(|| rustix::fs::fallocate(file, grow, from, len - from)) {
         // Network file systems and those of virtual machines often cannot.
         Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, len),
         result => Ok(result?),
