@@ -227,3 +227,136 @@ fn a_sealed_segment_that_cannot_be_read_is_damage() {
         append(&log, record(b"goes on")).unwrap();
     }
 }
+
+/// A `.sum` that has lost all its entries speaks of as much as the segment: what is read for new ones is read in steps, each
+/// of which counts, and which end when they are told to.
+#[test]
+fn entries_that_are_all_gone_are_made_anew_step_by_step() {
+    const STEP: u64 = 64 * BLOCK as u64;
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, ONE);
+    let records = (0..200u8).flat_map(|n| append(&log, record(&[n; 4000])).unwrap());
+    let bytes: Vec<u8> = records.collect();
+    let len = bytes.len() as u64;
+    log.flush().unwrap();
+    let disk = disk.kill();
+    change(&disk, &path(0, "sum"), |sums| sums.truncate(ENTRIES));
+    let Opened { log, .. } = open(&disk, ONE);
+    // Compared, looked through for frames, and one step of new checksums.
+    let mut left = 2 * len + STEP;
+    let ended = log.scrub(&mut |bytes| {
+        assert!(bytes <= STEP);
+        let goes = bytes <= left;
+        left = left.saturating_sub(bytes);
+        goes
+    });
+    assert_eq!(ended.unwrap_err().kind(), std::io::ErrorKind::Interrupted);
+    let found = log.scrub(&mut |_| true).unwrap();
+    assert_eq!(found.damaged, 0);
+    assert!(found.bytes <= 3 * len - 2 * STEP, "the first step is done: {found:?}");
+    assert_eq!(log.scrub(&mut |_| true).unwrap().bytes, len, "and now all are");
+    assert_log_is(&log, &bytes);
+}
+
+/// What is cut off is to be kept, and cannot be read.
+#[test]
+fn a_torn_tail_that_cannot_be_read_stops_no_start() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, ONE);
+    let flushed = append(&log, record(&[1; 6000])).unwrap();
+    log.flush().unwrap();
+    append(&log, record(&[2; 14_000])).unwrap();
+    let torn = disk.kill();
+    change(&torn, &path(0, "wal"), |wal| wal[9000] ^= 1);
+    // A log of somebody else's, whose last header cannot be read.
+    let foreign = SimDisk::default();
+    let Opened { log, .. } = open(&foreign, ONE);
+    let mut bytes = append(&log, record(&[1; 6000])).unwrap();
+    bytes.extend(append(&log, record(&[2; 6000])).unwrap());
+    append(&log, record(&[3; 6000])).unwrap();
+    let foreign = foreign.kill();
+    foreign.remove(&path(0, "sum"));
+    for (disk, unreadable, kept) in
+        [(torn, 13_000..13_100, flushed), (foreign, 12_060..12_070, bytes)]
+    {
+        let len = disk.read(&path(0, "wal")).unwrap().len();
+        disk.faults(|faults| faults.unreadable = Some((".wal", unreadable)));
+        let Opened { log, metrics } = open(&disk, ONE);
+        assert!(log.is_read_only());
+        assert_log_is(&log, &kept);
+        assert_eq!(metrics.torn_bytes.get(), 0);
+        assert_eq!(disk.read(&path(0, "wal")).unwrap().len(), len, "nothing is cut for it");
+        assert!(disk.files().iter().all(|file| !file.to_string_lossy().contains("torn")));
+        disk.faults(|faults| faults.unreadable = None);
+        assert!(!open(&disk, ONE).log.is_read_only());
+    }
+}
+
+#[test]
+fn what_cannot_be_read_of_one_segment_leaves_the_others_their_checksums() {
+    let disk = SimDisk::default();
+    let bytes = filled(&disk, 3);
+    let all = bases(&disk);
+    all[..2].iter().for_each(|&base| disk.remove(&path(base, "sum")));
+    // In the middle of a payload, at a header, and over several.
+    let header = frame_at(&bytes, 20_000).2.start as u64;
+    for unreadable in [header + 100..header + 101, header..header + 1, 8000..21_000] {
+        let disk = disk.kill();
+        let hit = frame_at(&bytes, usize::try_from(unreadable.start).unwrap()).0;
+        disk.faults(|faults| faults.unreadable = Some(("00000000000000000000.wal", unreadable)));
+        let Opened { log, .. } = open(&disk, SEGMENT);
+        let found = log.scrub(&mut |_| true).unwrap();
+        assert_eq!((found.summed, found.damaged), (2, 1));
+        assert!(!served(&log, &bytes).contains(&hit));
+        assert_eq!(log.scrub(&mut |_| true).unwrap().summed, 0);
+        disk.faults(|faults| faults.unreadable = None);
+        log.close().unwrap();
+        let Opened { log, .. } = open(&disk, SEGMENT);
+        assert!(!served(&log, &bytes).contains(&hit), "nobody knows whether it is what it was");
+        assert!(
+            read_from(&log, all[1])
+                == (
+                    bytes[frames_of(&bytes).iter().find(|f| f.0 == all[1]).unwrap().2.start..]
+                        .to_vec(),
+                    End::Tail
+                )
+        );
+    }
+}
+
+/// The block that the next record would be written into cannot be read: its segment takes no more.
+#[test]
+fn nothing_is_appended_to_a_block_that_could_not_be_read() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, ONE);
+    append(&log, record(&[1; 6000])).unwrap();
+    log.flush().unwrap();
+    let disk = disk.kill();
+    disk.remove(&path(0, "sum"));
+    disk.faults(|faults| faults.unreadable = Some((".wal", 5000..5001)));
+    let Opened { log, .. } = open(&disk, ONE);
+    let stored = append(&log, record(b"goes on")).unwrap();
+    assert_eq!((bases(&disk), frames_of(&stored)[0].0), (vec![0, 1], 1));
+    log.close().unwrap();
+    disk.faults(|faults| faults.unreadable = None);
+    let Opened { log, .. } = open(&disk, ONE);
+    log.scrub(&mut |_| true).unwrap();
+    assert!(read_from(&log, 1) == (stored, End::Tail));
+}
+
+/// Bytes that are damaged count once, however often and from how many sides they are met.
+#[test]
+fn damaged_bytes_are_counted_once() {
+    let disk = SimDisk::default();
+    filled(&disk, 1);
+    let Opened { log, metrics } = open(&disk, SEGMENT);
+    let segment = Arc::clone(&log.segments.read()[0]);
+    for positions in [4000..8000, 6000..9000, 20_000..21_000, 5000..20_500] {
+        segment.mark_bad(&super::super::BadRange { positions, offsets: 0..1 });
+    }
+    assert_eq!(metrics.damaged_bytes.get(), 17_000);
+    assert_eq!(
+        log.damage().iter().map(|bad| bad.positions.clone()).collect::<Vec<_>>(),
+        [4000..21_000]
+    );
+}
