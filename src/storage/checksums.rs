@@ -1,8 +1,8 @@
 //! The checksums of a segment: what its bytes were when they were accepted, and how much of it is on the disk.
 //!
 //! A frame has no room for a checksum, so each segment has a `.sum` file beside it: a header, two marks, and one word
-//! for each block of 4,096 bytes of the log. The file is memory-mapped; keeping it up costs no system call, and it
-//! survives the process. Byte format: `docs/STORAGE.md`.
+//! for each block of 4,096 bytes of the log. The file is memory-mapped: an append writes none of it, but asks once for its
+//! length ([`Map::is_whole`]). It survives the process. Byte format: `docs/STORAGE.md`.
 //!
 //! A mark says how far the log and its checksums were durable together. Marks are written in turn, so that one is whole
 //! whenever the other is being written, and each holds a checksum of the words it speaks for: one that reached the disk

@@ -20,7 +20,12 @@ impl Log {
     pub fn flush(&self) -> Result<(), FlushError> {
         let _syncing = self.syncing.lock();
         if self.is_read_only() {
-            return Err(FlushError::Failed(io::Error::other("an earlier flush failed")));
+            let why = if self.incomplete {
+                "the start could neither take over nor cut the end of the log"
+            } else {
+                "an earlier flush failed"
+            };
+            return Err(FlushError::Failed(io::Error::other(why)));
         }
         if self.is_discarded() {
             return Err(FlushError::Deleted);
