@@ -85,7 +85,8 @@ impl Log {
             }
             total.damaged += u64::from(!segment.bad_ranges().is_empty());
         }
-        failed.map_or(Ok(total), Err)
+        // Not of the kind that says who was told to end: a call that a signal has interrupted does not end all scrubs.
+        failed.map_or(Ok(total), |error| Err(io::Error::other(error)))
     }
 
     fn scrub_segment(

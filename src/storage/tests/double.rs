@@ -1,7 +1,7 @@
 //! Damage to a log and to what stands beside it at once, and a disk that does not give what it was given.
 
 use super::super::inspect::Severity;
-use super::super::sim_disk::SimDisk;
+use super::super::sim_disk::{DiskOver, SimDisk};
 use super::*;
 
 const ONE: u64 = 1 << 20;
@@ -283,6 +283,8 @@ fn a_torn_tail_that_cannot_be_read_stops_no_start() {
         disk.faults(|faults| faults.unreadable = Some((".wal", unreadable)));
         let Opened { log, metrics } = open(&disk, ONE);
         assert!(log.is_read_only());
+        let why = log.flush().unwrap_err().to_string();
+        assert!(why.contains("the start") && !why.contains("flush failed"), "{why}");
         assert_log_is(&log, &kept);
         assert_eq!(metrics.torn_bytes.get(), 0);
         assert_eq!(disk.read(&path(0, "wal")).unwrap().len(), len, "nothing is cut for it");
@@ -359,4 +361,29 @@ fn damaged_bytes_are_counted_once() {
         log.damage().iter().map(|bad| bad.positions.clone()).collect::<Vec<_>>(),
         [4000..21_000]
     );
+}
+
+/// A disk whose renames a signal interrupts.
+#[derive(Debug, Clone)]
+struct Interrupted(SimDisk);
+
+impl DiskOver for Interrupted {
+    fn disk(&self) -> &dyn Disk {
+        &self.0
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path) -> std::io::Result<()> {
+        Err(std::io::ErrorKind::Interrupted.into())
+    }
+}
+
+#[test]
+fn a_call_that_a_signal_interrupts_is_not_the_end_of_all_scrubs() {
+    let (disk, _) = flushed_twice();
+    disk.remove(&path(0, "sum"));
+    let Opened { log, .. } = open_on(&Interrupted(disk), Path::new(DIR), SEGMENT);
+    let error = log.scrub(&mut |_| true).unwrap_err();
+    assert_ne!(error.kind(), std::io::ErrorKind::Interrupted, "nobody has told it to end");
+    let ended = log.scrub(&mut |_| false).unwrap_err();
+    assert_eq!(ended.kind(), std::io::ErrorKind::Interrupted);
 }
