@@ -107,6 +107,38 @@ impl Disk for OsDisk {
     }
 }
 
+impl OsDisk {
+    /// Warns if the file system of `path` never writes in place: then space that is set aside is used up by the first write,
+    /// and a later store into a mapped file needs new space.
+    pub fn warn_of_copies_on_write(path: &Path) {
+        if let Some(file_system) = copies_on_write(path) {
+            tracing::warn!(
+                path = %path.display(), file_system,
+                "this file system writes nothing in place: if it is ever full, a write to a mapped file can end the process; \
+                 docs/RELIABILITY.md says what helps"
+            );
+        }
+    }
+}
+
+/// The name of the file system of `path`, if it is one of those that are known to write nothing in place.
+#[cfg(target_os = "linux")]
+fn copies_on_write(path: &Path) -> Option<&'static str> {
+    let kind = i128::from(rustix::fs::statfs(path).ok()?.f_type);
+    // As `statfs(2)` has them, in 32 bits whatever the type.
+    match kind & 0xffff_ffff {
+        0x9123_683e => Some("btrfs"),
+        0x2fc1_2fc1 => Some("zfs"),
+        _ => None,
+    }
+}
+
+/// The name of the file system of `path`, if it is one of those that are known to write nothing in place.
+#[cfg(not(target_os = "linux"))]
+fn copies_on_write(_path: &Path) -> Option<&'static str> {
+    None
+}
+
 /// Copying would fail for the same reason.
 fn is_about_names(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
@@ -274,6 +306,17 @@ mod tests {
             let gone = OsDisk.duplicate(&path("none"), &path("new"), link).unwrap_err();
             assert_eq!(gone.kind(), io::ErrorKind::NotFound);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn most_file_systems_write_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut stat = std::process::Command::new("stat");
+        let found = stat.args(["-f", "-c", "%T"]).arg(dir.path()).output().unwrap().stdout;
+        let found = String::from_utf8(found).unwrap();
+        let expected = ["btrfs", "zfs"].into_iter().find(|name| found.trim() == *name);
+        assert_eq!(copies_on_write(dir.path()), expected);
     }
 
     #[test]

@@ -363,6 +363,25 @@ fn damaged_bytes_are_counted_once() {
     );
 }
 
+/// Each look at the bytes waits for its turn: for old checksums, for frames, and for new checksums.
+#[test]
+fn all_that_is_read_for_new_checksums_is_paced() {
+    let (pristine, bytes) = flushed_twice();
+    let first = pristine.read(&path(0, "wal")).unwrap().len() as u64;
+    let rest = bytes.len() as u64 - first;
+    let lost_marks = |sums: &mut Vec<u8>| MARKS.iter().for_each(|&mark| sums[mark] ^= 1);
+    for (sums_are_there, looks) in [(false, 2), (true, 3)] {
+        let disk = pristine.kill();
+        if sums_are_there {
+            change(&disk, &path(0, "sum"), lost_marks);
+        } else {
+            disk.remove(&path(0, "sum"));
+        }
+        let found = open(&disk, SEGMENT).log.scrub(&mut |_| true).unwrap();
+        assert_eq!((found.summed, found.bytes), (1, looks * first + rest));
+    }
+}
+
 /// A disk whose renames a signal interrupts.
 #[derive(Debug, Clone)]
 struct Interrupted(SimDisk);
