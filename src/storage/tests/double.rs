@@ -357,10 +357,8 @@ fn damaged_bytes_are_counted_once() {
         segment.mark_bad(&super::super::BadRange { positions, offsets: 0..1 });
     }
     assert_eq!(metrics.damaged_bytes.get(), 17_000);
-    assert_eq!(
-        log.damage().iter().map(|bad| bad.positions.clone()).collect::<Vec<_>>(),
-        [4000..21_000]
-    );
+    let [bad] = &log.damage()[..] else { panic!("all of them touch") };
+    assert_eq!(bad.positions, 4000..21_000);
 }
 
 /// Each look at the bytes waits for its turn: for old checksums, for frames, and for new checksums.
