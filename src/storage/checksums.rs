@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::RwLock;
 
+use super::compare::is_readable;
 use super::crc;
 use super::disk::{Disk, File, Map, Open};
 use crate::model::Offset;
@@ -162,13 +163,24 @@ impl Checksums {
             file => file?,
         };
         let mut head = [0; HEADER_WORDS * 8];
+        if !is_readable(&*file, 0..head.len() as u64) {
+            return Ok(tell_unreadable(path));
+        }
         if file.read_full_at(&mut head, 0)? < head.len() || !header_is_of(&head, base) {
             return Ok(None);
         }
-        let settled = |mark: &usize| wire::get_u64(&head, mark * 8) == Some(log_len);
-        if !MARKS.iter().any(settled) {
+        let word = |number: usize| wire::get_u64(&head, number * 8).unwrap_or(0);
+        if !MARKS.iter().any(|&mark| word(mark) == log_len) {
             file.sync_data()?;
             file.forget(0, file.len()?);
+        }
+        // What is touched to see whether the marks count.
+        let bytes_for = |len: u64| HEADER_WORDS as u64 * 8 + (len / BLOCK).saturating_mul(8);
+        if !MARKS
+            .iter()
+            .all(|&mark| is_readable(&*file, bytes_for(word(mark + 3))..bytes_for(word(mark))))
+        {
+            return Ok(tell_unreadable(path));
         }
         Ok(Some(Self::map(file, base, segment_bytes)?))
     }
@@ -183,6 +195,11 @@ impl Checksums {
     /// Whether the file is as long as it was made; see [`Map::is_whole`].
     pub(super) fn is_whole(&self) -> bool {
         self.map.read().is_whole()
+    }
+
+    /// Whether the disk gives all of the file: else it must not be gone through.
+    pub(super) fn is_readable(&self) -> bool {
+        is_readable(&*self.file, 0..u64::MAX)
     }
 
     /// When they were begun: with the segment, or when it got them.
@@ -510,6 +527,12 @@ impl Checksums {
             word.store(value.to_be(), Ordering::Relaxed);
         }
     }
+}
+
+/// Checksums that the disk does not give are none.
+fn tell_unreadable<T>(path: &Path) -> Option<T> {
+    tracing::error!(checksums = %path.display(), "cannot be read: as if there were none");
+    None
 }
 
 /// Words for the blocks of a log of `len` bytes.

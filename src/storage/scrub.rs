@@ -100,8 +100,8 @@ impl Log {
             // It has no checksums any more, and needs none; or nobody knows which it has.
             return Ok(());
         }
-        let Some((sums, in_use)) = self.sums_of(segment)?.filter(|(sums, _)| sums.is_whole())
-        else {
+        let usable = |(sums, _): &(Arc<Checksums>, bool)| sums.is_whole() && sums.is_readable();
+        let Some((sums, in_use)) = self.sums_of(segment)?.filter(usable) else {
             *summed += 1;
             return self.sum_up(segment, None, pace);
         };

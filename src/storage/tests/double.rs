@@ -1,7 +1,10 @@
 //! Damage to a log and to what stands beside it at once, and a disk that does not give what it was given.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::super::disk::{File, Open};
 use super::super::inspect::Severity;
-use super::super::sim_disk::{DiskOver, SimDisk};
+use super::super::sim_disk::{DiskOver, FileOver, SimDisk};
 use super::*;
 
 const ONE: u64 = 1 << 20;
@@ -403,4 +406,77 @@ fn a_call_that_a_signal_interrupts_is_not_the_end_of_all_scrubs() {
     assert_ne!(error.kind(), std::io::ErrorKind::Interrupted, "nobody has told it to end");
     let ended = log.scrub(&mut |_| false).unwrap_err();
     assert_eq!(ended.kind(), std::io::ErrorKind::Interrupted);
+}
+
+/// A disk with a sector that cannot be read, for as long as its file is there.
+#[derive(Debug, Clone)]
+struct BadSector {
+    disk: SimDisk,
+    path: PathBuf,
+    bytes: std::ops::Range<u64>,
+    replaced: Arc<AtomicBool>,
+}
+
+impl DiskOver for BadSector {
+    fn disk(&self) -> &dyn Disk {
+        &self.disk
+    }
+
+    fn open(&self, path: &Path, how: Open) -> std::io::Result<Arc<dyn File>> {
+        let file = self.disk.open(path, how)?;
+        if path == self.path && how == Open::Truncate {
+            self.replaced.store(true, Ordering::Relaxed);
+        }
+        let bad = path == self.path && !self.replaced.load(Ordering::Relaxed);
+        Ok(if bad { Arc::new(BadFile { file, bytes: self.bytes.clone() }) } else { file })
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        if to == self.path {
+            self.replaced.store(true, Ordering::Relaxed);
+        }
+        self.disk.rename(from, to)
+    }
+}
+
+#[derive(Debug)]
+struct BadFile {
+    file: Arc<dyn File>,
+    bytes: std::ops::Range<u64>,
+}
+
+impl FileOver for BadFile {
+    fn file(&self) -> &dyn File {
+        &*self.file
+    }
+
+    fn read_at(&self, buf: &mut [u8], position: u64) -> std::io::Result<usize> {
+        if position < self.bytes.end && position + buf.len() as u64 > self.bytes.start {
+            return Err(rustix::io::Errno::IO.into());
+        }
+        self.file.read_at(buf, position)
+    }
+}
+
+/// What stands beside the log cannot be read: a start does without, and so does a scrub, which makes it anew.
+#[test]
+fn checksums_and_indexes_that_cannot_be_read_stop_no_start() {
+    for (number, extension, bytes) in [
+        (0, "sum", 0..10),
+        (0, "sum", 530..540),
+        (1, "sum", 0..10),
+        (0, "idx", 0..10),
+        (1, "idx", 0..10),
+    ] {
+        let (disk, stored) = flushed_twice();
+        let path = path(bases(&disk)[number], extension);
+        let bad = BadSector { disk, path, bytes, replaced: Arc::default() };
+        let Opened { log, metrics } = open_on(&bad, Path::new(DIR), SEGMENT);
+        assert!(!log.is_read_only(), "{bad:?}");
+        assert_eq!(metrics.indexes_rebuilt.get() > 0, extension == "idx");
+        assert_log_is(&log, &stored);
+        append(&log, record(b"goes on")).unwrap();
+        assert_eq!(log.scrub(&mut |_| true).unwrap().damaged, 0);
+        assert!(bad.replaced.load(Ordering::Relaxed), "made anew");
+    }
 }
