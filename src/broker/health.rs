@@ -20,7 +20,7 @@ pub enum Problem {
         /// Bytes that must be free: `storage.min_free_mb`.
         min_bytes: u64,
     },
-    /// A flush failed: these take no more records until a restart.
+    /// A flush failed, or a start could not cut the end of a log: these take no more records until a restart.
     ReadOnly {
         /// Their names, sorted.
         partitions: Vec<TopicPartition>,
@@ -49,7 +49,9 @@ impl fmt::Display for Problem {
                 min_bytes / MIB
             ),
             Self::ReadOnly { partitions } => {
-                write!(f, "a flush failed; read-only until a restart:")?;
+                f.write_str(
+                    "a flush failed, or the start could not cut the end of a log; read-only until a restart:",
+                )?;
                 name_some(f, partitions)
             }
             Self::Compaction { partitions } => {

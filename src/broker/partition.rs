@@ -153,7 +153,7 @@ impl Partition {
         self.log.is_discarded()
     }
 
-    /// Whether a failed flush has made the partition read-only.
+    /// Whether the partition is read-only; see [`Log::is_read_only`].
     pub fn is_read_only(&self) -> bool {
         self.log.is_read_only()
     }
@@ -314,10 +314,9 @@ impl Partition {
     }
 
     /// Deletes what is too old or too much; see [`Log::delete_due`]. Blocks for the disk.
-    pub(super) fn retain(&self) -> io::Result<Deleted> {
+    pub(super) fn retain(self: &Arc<Self>) -> io::Result<Deleted> {
         if self.log.seal_due() {
-            // What it is deleted after. A failure is counted, and stops appends, not this.
-            let _ = self.flush_now();
+            self.flush_sealed();
         }
         self.log.delete_due()
     }
@@ -334,13 +333,12 @@ impl Partition {
 
     /// Takes superseded frames out, if that is due; see [`Log::compact`]. Blocks for the disk.
     pub(super) fn compact(
-        &self,
+        self: &Arc<Self>,
         rules: &CompactionRules,
         pause: &mut dyn FnMut(u64) -> bool,
     ) -> io::Result<Compacted> {
         if self.log.seal_lagging(rules) {
-            // What it is compacted after. A failure is counted, and stops appends, not this.
-            let _ = self.flush_now();
+            self.flush_sealed();
         }
         self.log.compact(rules, pause)
     }
@@ -393,9 +391,9 @@ impl Partition {
         self.producers.wake_all();
     }
 
-    /// Deletes the oldest segments; see [`Log::delete_oldest`].
-    pub(super) fn delete_oldest(&self, count: usize) -> io::Result<Deleted> {
-        self.log.delete_oldest(count)
+    /// Deletes the oldest segments; see [`Log::delete_before`].
+    pub(super) fn delete_before(&self, limit: Offset) -> io::Result<Deleted> {
+        self.log.delete_before(limit)
     }
 
     /// Parks a reader at the end. The reader must fetch once more afterwards.
@@ -453,6 +451,16 @@ impl Partition {
         self.shared.metrics.flush_duration.observe(begun.elapsed());
         self.count_flush(result.as_ref().err());
         result
+    }
+
+    /// Makes what was just sealed durable: it is deleted or compacted after that. A failure is counted, and stops appends,
+    /// not this. Then a flusher comes by, who tells those who wait, and does again what was postponed.
+    fn flush_sealed(self: &Arc<Self>) {
+        let _ = self.flush_now();
+        let due = self.dirt.lock().add(Instant::now, Duration::ZERO);
+        if let Some(at) = due {
+            self.queue(at);
+        }
     }
 
     /// Has what was appended flushed at once: a producer waits for it whose topic would let it wait.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use super::broker::Broker;
 use super::partition::Partition;
-use crate::model::limits;
+use crate::model::{Offset, limits};
 use crate::storage::{self, Clock as _, Deleted, GradualClock};
 
 pub(super) const HOUR_NS: u64 = 3600 * 1_000_000_000;
@@ -48,12 +48,12 @@ impl Broker {
         if limit > 0 {
             // Not in one statement: the partitions would be held to its end.
             let victims = beyond(limit, &self.partitions());
-            for (partition, count) in victims {
+            for (partition, until) in victims {
                 if stop() {
                     return total;
                 }
                 if let Some(partition) = partition.upgrade() {
-                    add(&mut total, &partition, partition.delete_oldest(count));
+                    add(&mut total, &partition, partition.delete_before(until));
                 }
             }
         }
@@ -94,9 +94,9 @@ fn add(total: &mut Deleted, partition: &Partition, deleted: io::Result<Deleted>)
     }
 }
 
-/// How many of the oldest segments of which partitions go, so that all together take no more than `limit` bytes. Topics that
+/// Before which offset the segments of which partitions go, so that all together take no more than `limit` bytes. Topics that
 /// are only compacted (those of the broker itself among them) count, and are not touched.
-fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(Weak<Partition>, usize)> {
+fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(Weak<Partition>, Offset)> {
     let sizes: Vec<_> = partitions.iter().map(|partition| partition.sizes()).collect();
     let mut total: u64 = sizes.iter().flatten().map(|size| size.bytes).sum();
     let mut counts = vec![0; partitions.len()];
@@ -124,6 +124,8 @@ fn beyond(limit: u64, partitions: &[Arc<Partition>]) -> Vec<(Weak<Partition>, us
             "the segments being written take more than storage.max_total_mb; storage.max_segment_mb should be less"
         );
     }
-    let counted = partitions.iter().map(Arc::downgrade).zip(counts);
-    counted.filter(|&(_, count)| count > 0).collect()
+    let counted = partitions.iter().zip(&sizes).zip(counts).filter(|&(_, count)| count > 0);
+    let victims = counted
+        .map(|((partition, sizes), count)| (Arc::downgrade(partition), sizes[count].base_offset));
+    victims.collect()
 }

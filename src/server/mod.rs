@@ -128,6 +128,7 @@ impl Server {
     fn start_within(config: &Config, around: Around) -> Result<Self, StartError> {
         // Before any other file is touched: another broker may be using them.
         let lock = DirLock::acquire(&config.storage.data_dir)?;
+        OsDisk::warn_of_copies_on_write(&config.storage.data_dir);
         // Before recovery, which may take long: a taken port is said at once. Connections wait until it is done.
         let listener = Listener::bind(&config.server)?;
         let metrics = Arc::<Metrics>::default();

@@ -119,7 +119,7 @@ impl Log {
 #[derive(Debug, thiserror::Error)]
 pub enum AlterError {
     /// A flush has failed: when records count as stored cannot be changed until a restart. Nothing was changed.
-    #[error("read-only: a flush failed")]
+    #[error("read-only until a restart")]
     ReadOnly,
     /// Everything was changed, and then the flush failed.
     #[error(transparent)]

@@ -119,13 +119,13 @@ impl Backup<'_> {
         let link = self.options.link && files.state == State::Sealed && !files.replaced;
         let how = self.disk.duplicate(&self.from.join(&files.wal), &to, link)?;
         let len = self.disk.open(&to, Open::Read)?.len()?;
-        self.duplicate_if_there(&files.sum)?;
-        self.duplicate_if_there(&files.idx)?;
+        self.copy_if_there(&files.sum)?;
+        self.copy_if_there(&files.idx)?;
         if files.replaced {
             // A start finishes that, on either side.
             self.duplicate_if_there(&format!("{:020}.{}", files.base, segment::WAL))?;
             if files.sum.ends_with(replace::SUM_SWAP) {
-                self.duplicate_if_there(&format!("{:020}.{}", files.base, segment::SUM))?;
+                self.copy_if_there(&format!("{:020}.{}", files.base, segment::SUM))?;
             }
         }
         // Else it was compacted since, perhaps by what is in segments that were not there then.
@@ -139,6 +139,18 @@ impl Backup<'_> {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             result => result.map(drop),
         }
+    }
+
+    /// A file that a broker maps. No clone: a store into what is shared needs new space, and where there is none it ends the
+    /// process.
+    fn copy_if_there(&self, name: &str) -> io::Result<()> {
+        let from = match self.disk.open(&self.from.join(name), Open::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            from => from?,
+        };
+        let to = self.disk.open(&self.to.join(name), Open::Truncate)?;
+        copy_range(&*from, 0..from.len()?, &*to)?;
+        to.sync_data()
     }
 
     /// Whether the copied checksums say that they are of a log of this length, and of the same segments, if there are any.

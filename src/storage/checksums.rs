@@ -1,8 +1,8 @@
 //! The checksums of a segment: what its bytes were when they were accepted, and how much of it is on the disk.
 //!
 //! A frame has no room for a checksum, so each segment has a `.sum` file beside it: a header, two marks, and one word
-//! for each block of 4,096 bytes of the log. The file is memory-mapped; keeping it up costs no system call, and it
-//! survives the process. Byte format: `docs/STORAGE.md`.
+//! for each block of 4,096 bytes of the log. The file is memory-mapped: an append writes none of it, but asks once for its
+//! length ([`Map::is_whole`]). It survives the process. Byte format: `docs/STORAGE.md`.
 //!
 //! A mark says how far the log and its checksums were durable together. Marks are written in turn, so that one is whole
 //! whenever the other is being written, and each holds a checksum of the words it speaks for: one that reached the disk
@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::RwLock;
 
+use super::compare::is_readable;
 use super::crc;
 use super::disk::{Disk, File, Map, Open};
 use crate::model::Offset;
@@ -162,13 +163,24 @@ impl Checksums {
             file => file?,
         };
         let mut head = [0; HEADER_WORDS * 8];
+        if !is_readable(&*file, 0..head.len() as u64) {
+            return Ok(tell_unreadable(path));
+        }
         if file.read_full_at(&mut head, 0)? < head.len() || !header_is_of(&head, base) {
             return Ok(None);
         }
-        let settled = |mark: &usize| wire::get_u64(&head, mark * 8) == Some(log_len);
-        if !MARKS.iter().any(settled) {
+        let word = |number: usize| wire::get_u64(&head, number * 8).unwrap_or(0);
+        if !MARKS.iter().any(|&mark| word(mark) == log_len) {
             file.sync_data()?;
             file.forget(0, file.len()?);
+        }
+        // What is touched to see whether the marks count.
+        let bytes_for = |len: u64| HEADER_WORDS as u64 * 8 + (len / BLOCK).saturating_mul(8);
+        if !MARKS
+            .iter()
+            .all(|&mark| is_readable(&*file, bytes_for(word(mark + 3))..bytes_for(word(mark))))
+        {
+            return Ok(tell_unreadable(path));
         }
         Ok(Some(Self::map(file, base, segment_bytes)?))
     }
@@ -183,6 +195,11 @@ impl Checksums {
     /// Whether the file is as long as it was made; see [`Map::is_whole`].
     pub(super) fn is_whole(&self) -> bool {
         self.map.read().is_whole()
+    }
+
+    /// Whether the disk gives all of the file: else it must not be gone through.
+    pub(super) fn is_readable(&self) -> bool {
+        is_readable(&*self.file, 0..u64::MAX)
     }
 
     /// When they were begun: with the segment, or when it got them.
@@ -325,8 +342,10 @@ impl Checksums {
     /// Makes checksums and a mark durable. Waits for the disk.
     pub(super) fn sync_with(&self, mark: Mark) -> io::Result<()> {
         if !self.is_whole() {
-            // Somebody has cut the file. The log is durable; its checksums are made anew.
-            return Ok(());
+            // Somebody has cut the file. The log is durable, and its checksums are made anew: what is left of them speaks of
+            // less, so nobody is to go by it. Not through the mapping, whose pages may be gone.
+            self.file.write_all_at(&[0; 8], 0)?;
+            return self.sync();
         }
         self.mark(mark);
         self.sync()?;
@@ -508,6 +527,12 @@ impl Checksums {
             word.store(value.to_be(), Ordering::Relaxed);
         }
     }
+}
+
+/// Checksums that the disk does not give are none.
+fn tell_unreadable<T>(path: &Path) -> Option<T> {
+    tracing::error!(checksums = %path.display(), "cannot be read: as if there were none");
+    None
 }
 
 /// Words for the blocks of a log of `len` bytes.

@@ -90,6 +90,23 @@ pub(super) fn is_medium_error(error: &io::Error) -> bool {
     rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::IO)
 }
 
+/// Whether the disk gives these bytes, or what there is of them. Asked before they are touched through a mapping: there, what it
+/// does not give ends the process.
+pub(super) fn is_readable(file: &dyn File, range: Range<u64>) -> bool {
+    let len = (STEP_BLOCKS * BLOCK).min(range.end.saturating_sub(range.start));
+    let mut buf = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
+    let mut at = range.start;
+    while at < range.end {
+        let want = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(buf.len());
+        match file.read_full_at(&mut buf[..want], at) {
+            Ok(0) => break,
+            Ok(read) => at += read as u64,
+            Err(error) => return !is_medium_error(&error),
+        }
+    }
+    true
+}
+
 fn block_bytes() -> usize {
     usize::try_from(BLOCK).unwrap_or(usize::MAX)
 }

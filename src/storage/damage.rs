@@ -3,11 +3,12 @@
 //! A checksum covers a block; readers move from frame to frame. So each bad range of bytes is widened to the frames it
 //! touches. Where the next good frame begins is read off the frames' own lengths if those hold, else it is searched for.
 
+use std::io;
 use std::ops::Range;
 
 use super::disk::File;
 use super::index::{IndexEntry, OffsetIndex};
-use super::walk::{Offsets, Step, Walk};
+use super::walk::{Offsets, Step, Steps, Walk};
 use crate::model::Offset;
 use crate::record::{Check, FrameLimits, HEADER_LEN, Header, check};
 
@@ -47,20 +48,27 @@ impl<'a> Frames<'a> {
         BadRange { positions: start..end, offsets: first..next }
     }
 
-    /// Where in a range of bytes no frame begins, and one should.
-    pub(super) fn broken(&self, range: &Range<u64>) -> Vec<u64> {
+    /// Where in a range of bytes no frame begins, and one should. Calls `before` with position and length of each step before
+    /// it is read; an error of it ends the walk.
+    pub(super) fn broken(
+        &self,
+        range: &Range<u64>,
+        before: impl FnMut(u64, u64) -> io::Result<()>,
+    ) -> io::Result<Vec<u64>> {
         let mut broken = Vec::new();
+        let mut steps = Steps::new(before);
         let walk_from = |(at, first)| self.walk(at, first);
         let mut walk = walk_from(self.frame_at(range.start));
         while walk.position() < range.end.min(self.end) {
             let (at, first) = (walk.position(), walk.next_offset());
+            steps.come_to(at, range.end)?;
             if !matches!(walk.next(), Ok(Step::Frame(..))) {
                 broken.push(at);
                 walk = walk_from(self.next_good(at, first, at + 1));
             }
         }
         broken.retain(|at| range.contains(at));
-        broken
+        Ok(broken)
     }
 
     /// The frame that reaches beyond `position`, and its offset.
@@ -162,19 +170,23 @@ impl<'a> Frames<'a> {
 pub(super) struct BadRanges(Vec<BadRange>);
 
 impl BadRanges {
-    /// Adds a range; those that touch become one. False if it was known.
-    pub(super) fn add(&mut self, mut range: BadRange) -> bool {
+    /// Adds a range; those that touch become one. Returns how many bytes were not known to be bad; `None` if the range was
+    /// known.
+    pub(super) fn add(&mut self, mut range: BadRange) -> Option<u64> {
+        let bytes = |range: &BadRange| range.positions.end - range.positions.start;
         let known = |known: &BadRange| {
             known.positions.start <= range.positions.start
                 && known.positions.end >= range.positions.end
         };
         if self.0.iter().any(known) {
-            return false;
+            return None;
         }
+        let mut before = 0;
         self.0.retain(|other| {
             let apart = other.positions.end < range.positions.start
                 || other.positions.start > range.positions.end;
             if !apart {
+                before += bytes(other);
                 range.positions.start = range.positions.start.min(other.positions.start);
                 range.positions.end = range.positions.end.max(other.positions.end);
                 range.offsets.start = range.offsets.start.min(other.offsets.start);
@@ -183,8 +195,9 @@ impl BadRanges {
             apart
         });
         let at = self.0.partition_point(|other| other.positions.start < range.positions.start);
+        let grown = bytes(&range) - before;
         self.0.insert(at, range);
-        true
+        Some(grown)
     }
 
     /// The first one that ends behind `position`.

@@ -30,8 +30,11 @@ pub enum AppendError {
     /// The disk did not take it; later appends may succeed.
     #[error("not written: {0}")]
     Io(#[from] io::Error),
-    /// The log takes no more records until a restart: it is closed, or a flush failed, so what was written may be gone.
-    #[error("read-only: closed, or a flush failed")]
+    /// The log takes no more records until a restart: it is closed, or a flush failed, so what was written may be gone, or the
+    /// start could neither take over nor cut its end.
+    #[error(
+        "read-only until a restart: closed, or a flush failed, or the start could not cut the end of the log"
+    )]
     ReadOnly,
     /// The partition has no offsets left.
     #[error("no offsets left after {0}")]
@@ -68,7 +71,7 @@ pub enum LocateError {
 #[derive(Debug, thiserror::Error)]
 pub enum FlushError {
     /// The log is read-only now: what was written may be gone, and nobody is told twice.
-    #[error("flush failed, the partition is read-only until a restart: {0}")]
+    #[error("not flushed, and the partition is read-only until a restart: {0}")]
     Failed(io::Error),
     /// There was no descriptor to reach the directory with, or no space for the name of a segment. Nothing is lost by
     /// that: the next flush makes up for it.

@@ -20,7 +20,12 @@ impl Log {
     pub fn flush(&self) -> Result<(), FlushError> {
         let _syncing = self.syncing.lock();
         if self.is_read_only() {
-            return Err(FlushError::Failed(io::Error::other("an earlier flush failed")));
+            let why = if self.incomplete {
+                "the start could neither take over nor cut the end of the log"
+            } else {
+                "an earlier flush failed"
+            };
+            return Err(FlushError::Failed(io::Error::other(why)));
         }
         if self.is_discarded() {
             return Err(FlushError::Deleted);
@@ -33,8 +38,16 @@ impl Log {
     }
 
     fn sync_all(&self) -> Result<(), FlushError> {
-        self.sync_sealed()?;
+        // What is there now and no more: a log that rolls as fast as it settles must not keep the flusher for itself.
+        let last = self.writer.lock().active.base_offset;
+        self.sync_sealed(last)?;
         let mut writer = self.writer.lock();
+        if writer.first_unsynced_until(last).is_some() {
+            // A roll has come between: what was active when this flush began is sealed, and has records that are its own.
+            drop(writer);
+            self.sync_sealed(last)?;
+            writer = self.writer.lock();
+        }
         if writer.is_clean() {
             return Ok(());
         }
@@ -81,12 +94,10 @@ impl Log {
         self.flushed_offset.fetch_max(next_offset, Ordering::AcqRel);
     }
 
-    /// Makes sealed segments durable, oldest first, and gives their successors their names.
-    fn sync_sealed(&self) -> Result<(), FlushError> {
-        // What is there now and no more: a log that rolls as fast as it settles must not keep the flusher for itself.
-        let last = self.writer.lock().active.base_offset;
+    /// Makes sealed segments up to `last` durable, oldest first, and gives their successors their names.
+    fn sync_sealed(&self, last: Offset) -> Result<(), FlushError> {
         loop {
-            let Some(unsynced) = self.writer.lock().first_unsynced() else { break };
+            let Some(unsynced) = self.writer.lock().first_unsynced_until(last) else { break };
             let Settling { segment, sums, mark, .. } = unsynced.settling;
             // The length is the same; setting it gives back the space reserved behind it.
             if let Err(error) = segment.file.set_len(mark.position) {
@@ -103,9 +114,6 @@ impl Log {
             }
             self.settle(unsynced.next_base)?;
             self.writer.lock().synced(segment.base_offset);
-            if segment.base_offset == last {
-                break;
-            }
         }
         Ok(())
     }

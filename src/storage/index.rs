@@ -12,6 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use super::compare::is_readable;
 use super::disk::{Disk, File, Map, MemoryMap, NoMap, Open};
 use crate::model::Offset;
 use crate::model::limits::INDEX_INTERVAL_BYTES;
@@ -50,7 +51,11 @@ impl OffsetIndex {
         log_len: u64,
         segment_bytes: u64,
     ) -> io::Result<Self> {
-        let file = disk.open(path, Open::Create)?;
+        let mut file = disk.open(path, Open::Create)?;
+        if !is_readable(&*file, 0..file.len()?) {
+            tracing::error!(index = %path.display(), "cannot be read: it begins anew");
+            file = disk.open(path, Open::Truncate)?;
+        }
         let entries = file.len()? / ENTRY_LEN + segment_bytes / INDEX_INTERVAL_BYTES + 64;
         Self::map(&*file, entries, log_len)
     }
@@ -71,6 +76,9 @@ impl OffsetIndex {
     /// Opens the index of a sealed segment.
     pub(super) fn open_sealed(disk: &dyn Disk, path: &Path, log_len: u64) -> io::Result<Self> {
         let file = disk.open(path, Open::Existing)?;
+        if !is_readable(&*file, 0..file.len()?) {
+            return Err(rustix::io::Errno::IO.into());
+        }
         let entries = file.len()? / ENTRY_LEN;
         let index = Self::map(&*file, entries, log_len)?;
         index.seal()?;

@@ -64,8 +64,10 @@ pub struct Log {
     pub(super) end_offset: AtomicU64,
     /// Offset after the last record that is durable.
     pub(super) flushed_offset: AtomicU64,
-    /// A flush failed: pages may be lost, so nothing is appended any more.
+    /// A flush failed: pages may be lost, so nothing is appended any more. Or `incomplete`.
     pub(super) failed: AtomicBool,
+    /// The start could not take over the end of the log, or cut and keep it: nothing is appended before one that can.
+    pub(super) incomplete: bool,
     /// Nothing is appended any more. Set under the writer's lock.
     pub(super) closed: AtomicBool,
     /// Held while flushing: segments become durable in order, and the system tells an error once, so whoever syncs next
@@ -137,6 +139,7 @@ impl Log {
             end_offset: AtomicU64::new(next_offset),
             flushed_offset: AtomicU64::new(flushed_offset),
             failed: AtomicBool::new(read_only),
+            incomplete: read_only,
             closed: AtomicBool::new(false),
             syncing: Mutex::new(()),
             discarded: AtomicBool::new(false),
@@ -191,7 +194,7 @@ impl Log {
         }
     }
 
-    /// Whether a failed flush has made the log read-only.
+    /// Whether a failed flush, or an end that the start could neither take over nor cut, has made the log read-only.
     pub fn is_read_only(&self) -> bool {
         self.failed.load(Ordering::Acquire)
     }

@@ -7,6 +7,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+#[cfg(target_os = "linux")]
+use rustix::io::retry_on_intr;
+
 use super::disk::{Disk, Duplicate, Entry, File, Map, Open};
 use super::mmap::FileMap;
 
@@ -104,6 +107,38 @@ impl Disk for OsDisk {
     }
 }
 
+impl OsDisk {
+    /// Warns if the file system of `path` never writes in place: then space that is set aside is used up by the first write,
+    /// and a later store into a mapped file needs new space.
+    pub fn warn_of_copies_on_write(path: &Path) {
+        if let Some(file_system) = copies_on_write(path) {
+            tracing::warn!(
+                path = %path.display(), file_system,
+                "this file system writes nothing in place: if it is ever full, a write to a mapped file can end the process; \
+                 docs/RELIABILITY.md says what helps"
+            );
+        }
+    }
+}
+
+/// The name of the file system of `path`, if it is one of those that are known to write nothing in place.
+#[cfg(target_os = "linux")]
+fn copies_on_write(path: &Path) -> Option<&'static str> {
+    let kind = i128::from(rustix::fs::statfs(path).ok()?.f_type);
+    // As `statfs(2)` has them, in 32 bits whatever the type.
+    match kind & 0xffff_ffff {
+        0x9123_683e => Some("btrfs"),
+        0x2fc1_2fc1 => Some("zfs"),
+        _ => None,
+    }
+}
+
+/// The name of the file system of `path`, if it is one of those that are known to write nothing in place.
+#[cfg(not(target_os = "linux"))]
+fn copies_on_write(_path: &Path) -> Option<&'static str> {
+    None
+}
+
 /// Copying would fail for the same reason.
 fn is_about_names(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists)
@@ -192,7 +227,8 @@ impl File for OsFile {
 fn reserve(file: &fs::File, len: u64) -> io::Result<()> {
     let from = file.metadata()?.len();
     if len > from {
-        rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, from, len - from)?;
+        let keep = rustix::fs::FallocateFlags::KEEP_SIZE;
+        retry_on_intr(|| rustix::fs::fallocate(file, keep, from, len - from))?;
     }
     Ok(())
 }
@@ -210,7 +246,8 @@ pub(super) fn allocate(file: &fs::File, len: u64) -> io::Result<()> {
     if len <= from {
         return Ok(());
     }
-    match rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), from, len - from) {
+    let grow = rustix::fs::FallocateFlags::empty();
+    match retry_on_intr(|| rustix::fs::fallocate(file, grow, from, len - from)) {
         // Network file systems and those of virtual machines often cannot.
         Err(rustix::io::Errno::OPNOTSUPP) => write_zeros(file, len),
         result => Ok(result?),
@@ -269,6 +306,17 @@ mod tests {
             let gone = OsDisk.duplicate(&path("none"), &path("new"), link).unwrap_err();
             assert_eq!(gone.kind(), io::ErrorKind::NotFound);
         }
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn most_file_systems_write_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut stat = std::process::Command::new("stat");
+        let found = stat.args(["-f", "-c", "%T"]).arg(dir.path()).output().unwrap().stdout;
+        let found = String::from_utf8(found).unwrap();
+        let expected = ["btrfs", "zfs"].into_iter().find(|name| found.trim() == *name);
+        assert_eq!(copies_on_write(dir.path()), expected);
     }
 
     #[test]

@@ -22,6 +22,9 @@ pub(super) const SUM_SWAP: &str = "sum.swap";
 /// Extension of an index that is being written. Of no use after a crash.
 pub(super) const IDX_TEMPORARY: &str = "idx.tmp";
 
+/// Extension of checksums that are made anew. Of no use after a crash.
+pub(super) const SUM_TEMPORARY: &str = "sum.tmp";
+
 /// Puts `BASE.wal.tmp` and `BASE.sum.swap`, whose bytes are durable, in the place of the segment's log and checksums.
 pub(super) fn replace(disk: &dyn Disk, dir: &Path, base: Offset) -> io::Result<()> {
     decide(disk, dir, base)?;

@@ -49,16 +49,15 @@ pub struct SegmentSize {
 }
 
 impl Retention {
-    /// How many of the oldest segments go. The segments after a segment are at least as new as it is.
-    fn victims(&self, sizes: &[SegmentSize], now_ns: u64) -> usize {
-        let Some((active, sealed)) = sizes.split_last() else { return 0 };
-        let mut kept = active.bytes;
-        let newest = sealed.iter().rposition(|size| {
+    /// Offset before which segments go. The segments after a segment are at least as new as it is.
+    fn limit(&self, sizes: &[SegmentSize], now_ns: u64) -> Offset {
+        let mut kept = 0;
+        let goes = |(size, next): (&SegmentSize, &SegmentSize)| {
+            kept += next.bytes;
             let goes = self.is_old(size.last_ns, now_ns) || self.is_enough(kept);
-            kept += size.bytes;
-            goes
-        });
-        newest.map_or(0, |number| number + 1)
+            goes.then_some(next.base_offset)
+        };
+        sizes.iter().zip(sizes.iter().skip(1)).rev().find_map(goes).unwrap_or(0)
     }
 
     fn is_old(&self, since_ns: u64, now_ns: u64) -> bool {
@@ -87,7 +86,7 @@ impl Log {
     /// Deletes what [`LogOptions::retention`](super::LogOptions) does not keep. Waits for the disk.
     pub fn delete_due(&self) -> io::Result<Deleted> {
         let now_ns = self.env.clock.now_ns();
-        self.delete_oldest(self.options.get().retention.victims(&self.sizes(), now_ns))
+        self.delete_before(self.options.get().retention.limit(&self.sizes(), now_ns))
     }
 
     /// The segments, oldest first. A segment was not appended to after the next one began, and not in the future: where
@@ -110,19 +109,20 @@ impl Log {
         sizes
     }
 
-    /// Deletes up to `count` of the oldest segments: those that are durable, with the names of their successors.
+    /// Deletes the oldest segments, as far as they end at or before `limit`: those that are durable, with the names of their
+    /// successors. An offset, not how many: compaction may merge segments between the look at them and this.
     ///
     /// Readers do not find them from here on; those who are in one read on to its end. After an error the rest is deleted
     /// by the next call, before anything else.
-    pub fn delete_oldest(&self, count: usize) -> io::Result<Deleted> {
+    pub fn delete_before(&self, limit: Offset) -> io::Result<Deleted> {
         let mut unfinished = self.unfinished.lock();
         if self.is_discarded() {
             return Ok(Deleted::default());
         }
-        let until = self.settled_until();
+        let until = limit.min(self.settled_until());
         let mut segments = self.segments.write();
-        let settled = segments.partition_point(|segment| segment.base_offset < until);
-        for segment in segments.drain(..count.min(settled)) {
+        let count = segments.iter().skip(1).take_while(|next| next.base_offset <= until).count();
+        for segment in segments.drain(..count) {
             segment.set_deleted();
             unfinished.doomed.push_back(segment);
         }
@@ -170,6 +170,7 @@ impl Log {
         remove(segment::WAL)?;
         disk.sync_dir(&self.dir)?;
         remove(segment::IDX)?;
+        remove(replace::SUM_TEMPORARY)?;
         remove(segment::SUM)
     }
 }

@@ -1,13 +1,19 @@
 //! Looking for damage in what was flushed long ago, before somebody needs it.
 
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::checksums::{BLOCK, Checksums, Mark, Marked};
 use super::compare::{Compared, compare};
+use super::damage::Frames;
+use super::forgiving::Forgiving;
 use super::log::Log;
-use super::recovery::{Build, believed, build_sums, survey};
+use super::recovery::{Build, believed, build_sums, mark_known, survey};
 use super::segment::{self, Segment};
+
+/// Bytes read at once.
+const STEP: u64 = 64 * BLOCK;
 
 /// What one look through a log found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -54,23 +60,33 @@ impl Log {
     /// down. A segment that has no checksums, or damaged ones, gets new ones.
     ///
     /// `pause` is told how many bytes are read next, may wait, and ends the look by `false`: then the result is an error of
-    /// the kind `Interrupted`, as it is for a log that is deleted meanwhile.
+    /// the kind `Interrupted`, as it is for a log that is deleted meanwhile. Any other error is the first one that was met: the
+    /// segments behind it were looked at all the same.
     pub fn scrub(&self, pause: &mut dyn FnMut(u64) -> bool) -> io::Result<Scrubbed> {
         let mut total = Scrubbed::default();
         let segments = self.segments.read().clone();
+        let mut failed = None;
         for segment in segments {
             // It may replace files: the directory stays as long.
             let _names = self.names.read();
             self.refuse_discarded()?;
-            let pause = &mut |bytes| pause(bytes) && !self.is_discarded();
+            let mut ended = false;
+            let pause = &mut |bytes| {
+                ended = !pause(bytes) || self.is_discarded();
+                !ended
+            };
             let mut pace = Pace { segment: &segment, pause, bytes: 0, cold: None };
             let result = self.scrub_segment(&segment, &mut pace, &mut total.summed);
             pace.forget();
             total.bytes += pace.bytes;
-            result?;
+            match result {
+                Err(error) if ended => return Err(error),
+                result => failed = failed.or(result.err()),
+            }
             total.damaged += u64::from(!segment.bad_ranges().is_empty());
         }
-        Ok(total)
+        // Not of the kind that says who was told to end: a call that a signal has interrupted does not end all scrubs.
+        failed.map_or(Ok(total), |error| Err(io::Error::other(error)))
     }
 
     fn scrub_segment(
@@ -84,8 +100,8 @@ impl Log {
             // It has no checksums any more, and needs none; or nobody knows which it has.
             return Ok(());
         }
-        let Some((sums, in_use)) = self.sums_of(segment)?.filter(|(sums, _)| sums.is_whole())
-        else {
+        let usable = |(sums, _): &(Arc<Checksums>, bool)| sums.is_whole() && sums.is_readable();
+        let Some((sums, in_use)) = self.sums_of(segment)?.filter(usable) else {
             *summed += 1;
             return self.sum_up(segment, None, pace);
         };
@@ -110,7 +126,7 @@ impl Log {
             sums.confirm()?;
         }
         for range in &unknown {
-            self.sum_blocks(segment, &sums, range)?;
+            self.sum_blocks(segment, &sums, range, pace)?;
         }
         for range in bad {
             segment.mark_bad(&segment.frames().over(&range));
@@ -182,8 +198,11 @@ impl Log {
             // Without space for them. The next segment has some, and this one gets them when it is sealed.
             return Ok(());
         }
-        let (old, bad) = believed(&*segment.file, old, segment.end())?;
-        let found = survey(&segment.frames(), bad)?;
+        let file = Forgiving(Arc::clone(&segment.file));
+        let before = |position, len| pace.before(position, len);
+        let (old, bad) = believed(&*segment.file, old, segment.end(), before)?;
+        let before = |position, len| pace.before(position, len);
+        let found = survey(&Frames { file: &file, ..segment.frames() }, bad, before)?;
         found.bad.iter().for_each(|bad| segment.mark_bad(bad));
         let build = Build {
             dir: &self.dir,
@@ -196,7 +215,14 @@ impl Log {
             segment_bytes: 0,
             note: segment.note(),
         };
-        build_sums(&self.env, &build, |position, len| pace.before(position, len)).map(drop)
+        let built = build_sums(&self.env, &build, |position, len| pace.before(position, len));
+        if segment.is_deleted() {
+            // Its files were removed meanwhile.
+            return self.env.disk.remove_file(&segment.path(segment::SUM));
+        }
+        let (sums, _) = built?;
+        mark_known(segment, &sums, segment.end());
+        Ok(())
     }
 
     /// Gives blocks whose checksum is gone the one of what they hold, but for those in which frames are broken.
@@ -204,7 +230,8 @@ impl Log {
         &self,
         segment: &Segment,
         sums: &Checksums,
-        range: &std::ops::Range<u64>,
+        range: &Range<u64>,
+        pace: &mut Pace<'_>,
     ) -> io::Result<()> {
         tracing::warn!(
             segment = %segment.path(segment::SUM).display(), bytes = ?range,
@@ -212,12 +239,22 @@ impl Log {
         );
         self.env.metrics.checksums_rebuilt.inc();
         sums.reserve(range.end)?;
-        let mut buf = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
-        let read = segment.file.read_full_at(&mut buf, range.start)?;
-        sums.extend(range.start, &buf[..read], &mut 0);
-        for at in segment.frames().broken(range) {
-            segment.meet_damage(at);
-            sums.put_bad(at / BLOCK);
+        let before = |position, len| pace.before(position, len);
+        let broken = segment.frames().broken(range, before)?;
+        let mut buf = vec![0; usize::try_from(STEP.min(range.end - range.start)).unwrap_or(0)];
+        let mut at = range.start;
+        while at < range.end {
+            let len = STEP.min(range.end - at);
+            pace.before(at, len)?;
+            let buf = &mut buf[..usize::try_from(len).unwrap_or(0)];
+            let read = segment.file.read_full_at(buf, at)?;
+            sums.extend(at, &buf[..read], &mut 0);
+            // Together: from here on their entries are believed.
+            for &broken in broken.iter().filter(|broken| (at..at + len).contains(broken)) {
+                segment.meet_damage(broken);
+                sums.put_bad(broken / BLOCK);
+            }
+            at += len;
         }
         Ok(())
     }

@@ -238,15 +238,13 @@ impl Segment {
     pub(super) fn mark_bad(&self, range: &BadRange) {
         let mut bad = self.bad.write();
         let first = bad.all().is_empty();
-        if !bad.add(range.clone()) {
-            return;
-        }
+        let Some(bytes) = bad.add(range.clone()) else { return };
         self.bad_from.store(bad.first().unwrap_or(u64::MAX), Ordering::Release);
         drop(bad);
         if first {
             self.metrics.segments_damaged.inc();
         }
-        self.metrics.damaged_bytes.add(range.positions.end - range.positions.start);
+        self.metrics.damaged_bytes.add(bytes);
         tracing::error!(
             segment = %self.path(WAL).display(),
             bytes = ?range.positions, offsets = ?range.offsets,

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use super::compare::is_medium_error;
 use super::disk::File;
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
@@ -61,6 +62,29 @@ pub(super) struct Walk<'a> {
     /// File position of `buf`'s first byte.
     buf_at: u64,
     chunk: usize,
+}
+
+/// Tells `before` of what a walk is going to read, in steps; an error of it ends the walk.
+pub(super) struct Steps<F> {
+    before: F,
+    /// It was told of what is before this position.
+    told: u64,
+}
+
+impl<F: FnMut(u64, u64) -> io::Result<()>> Steps<F> {
+    pub(super) fn new(before: F) -> Self {
+        Self { before, told: 0 }
+    }
+
+    /// The walk has come to `position`.
+    pub(super) fn come_to(&mut self, position: u64, end: u64) -> io::Result<()> {
+        let len = (CHUNK as u64).min(end.saturating_sub(position));
+        if position < self.told || len == 0 {
+            return Ok(());
+        }
+        self.told = position + len;
+        (self.before)(position, len)
+    }
 }
 
 impl<'a> Walk<'a> {
@@ -168,7 +192,14 @@ impl<'a> Walk<'a> {
         let left = usize::try_from(self.end - self.position).unwrap_or(usize::MAX);
         self.buf.resize(chunk.min(left), 0);
         self.buf_at = self.position;
-        let read = self.file.read_full_at(&mut self.buf, self.position)?;
+        let read = match self.file.read_full_at(&mut self.buf, self.position) {
+            Err(error) if is_medium_error(&error) => {
+                // What is asked for may stand before what cannot be read.
+                self.buf.truncate(HEADER_LEN);
+                self.file.read_full_at(&mut self.buf, self.position)?
+            }
+            read => read?,
+        };
         self.buf.truncate(read);
         Ok(())
     }

@@ -304,6 +304,11 @@ impl Writer {
         Some(Unsynced { settling, next_base: next.base_offset, next_sums: next_sums.clone() })
     }
 
+    /// The same, if the segment begins at or before `last`.
+    pub(super) fn first_unsynced_until(&self, last: Offset) -> Option<Unsynced> {
+        self.first_unsynced().filter(|unsynced| unsynced.settling.segment.base_offset <= last)
+    }
+
     /// Whether the active segment has checksums that can be kept up.
     fn has_sums(&mut self) -> bool {
         if self.sums.as_ref().is_some_and(|sums| !sums.is_whole()) {

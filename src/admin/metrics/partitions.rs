@@ -51,7 +51,7 @@ const FAMILIES: &[Family] = &[
     }),
     Family::gauge(
         "hermitmq_partition_read_only",
-        "1 if a flush failed and the partition takes no more records, else 0.",
+        "1 if a flush failed or the start could not cut the end of the log, and the partition takes no more records, else 0.",
         |seen| seen.partition.is_read_only().into(),
     ),
     Family::gauge(

@@ -104,6 +104,28 @@ fn a_postponed_flush_is_tried_again_without_an_append() {
     append(&partition).unwrap();
 }
 
+/// Nobody appends any more: what retention has sealed gets its name all the same.
+#[test]
+fn a_postponed_flush_of_what_was_sealed_is_tried_again() {
+    const HOUR: u64 = 3600 * 1_000_000_000;
+    let (disk, clock) = (SimDisk::default(), Arc::new(ManualClock::new(HOUR)));
+    let mut parts = parts(Arc::new(disk.clone()));
+    parts.clock = Arc::clone(&clock) as Arc<dyn storage::Clock>;
+    (parts.storage.flush_interval_ms, parts.storage.retention_hours) = (1, 1);
+    let broker = Broker::open(parts).unwrap();
+    let partition = broker.partition(&topic("t"), 0).unwrap();
+    append(&partition).unwrap();
+    wait_for("the record", || partition.flushed_offset() == 1);
+    disk.faults(|faults| faults.no_descriptors = true);
+    clock.pass(HOUR);
+    broker.retain(&|| false);
+    let provisional =
+        || disk.files().iter().any(|file| file.to_string_lossy().contains(".wal.new"));
+    wait_for("the seal", provisional);
+    disk.faults(|faults| faults.no_descriptors = false);
+    wait_for("the next flush", || !provisional());
+}
+
 /// Each flush of these waits at the gate, and what is dirty is as old as the flush interval is short.
 fn behind(disk: &SlowDisk) -> (Broker, Arc<Partition>) {
     let mut parts = parts(Arc::new(disk.clone()));

@@ -115,7 +115,11 @@ impl Log {
         // The directory stays as long. A deletion, which waits for that, ends the pass.
         let _names = self.names.read();
         self.refuse_discarded()?;
-        let pause = &mut |bytes| pause(bytes) && !self.is_discarded();
+        let mut ended = false;
+        let pause = &mut |bytes| {
+            ended = !pause(bytes) || self.is_discarded();
+            !ended
+        };
         self.finish_files(&mut self.unfinished.lock())?;
         let (candidates, now_ns) = (self.candidates(), self.env.clock.now_ns());
         if !is_due(&candidates, rules, now_ns) {
@@ -130,7 +134,8 @@ impl Log {
         metrics.compaction_bytes_removed.add(done.bytes_removed);
         metrics.compaction_frames_removed.add(done.frames_removed);
         metrics.segments_merged.add(done.segments_merged);
-        result.map(|()| done)
+        // As in a scrub: a call that a signal has interrupted does not end all compaction.
+        result.map(|()| done).map_err(|error| if ended { error } else { io::Error::other(error) })
     }
 
     /// The segments that may be compacted, oldest first.

@@ -11,7 +11,8 @@ use crate::storage::disk::{Disk, Open};
 use crate::storage::{replace, segment};
 
 /// Files that are of no use after a crash.
-const TEMPORARY: [&str; 3] = [replace::IDX_TEMPORARY, "sum.tmp", replace::WAL_TEMPORARY];
+const TEMPORARY: [&str; 3] =
+    [replace::IDX_TEMPORARY, replace::SUM_TEMPORARY, replace::WAL_TEMPORARY];
 
 /// What is said of a segment that another one holds.
 const MERGED: &str = "was merged into the segment before it; a start removes it";

@@ -201,7 +201,7 @@ impl View {
             end: self.len,
             next_offset: OFFSET_MAX,
         };
-        let found = survey(&frames, Vec::new())?;
+        let found = survey(&frames, Vec::new(), |_, _| Ok(()))?;
         self.next_offset = found.next_offset;
         if let Some(torn) = found.torn(self.len) {
             (self.end, self.next_offset) = (torn.positions.start, torn.offsets.start);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::{
     Active, Build, Checksums, File, Frames, Mark, Marked, OffsetIndex, Offsets, Open, Recovery,
     Step, Survey, Walk, bad_blocks, believed, build_sums, index_agrees, mark_found, mark_known,
-    partial, segment, survey,
+    partial, segment, survey, tell_lost, unpaced,
 };
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
@@ -181,14 +181,12 @@ impl Recovery<'_> {
             bad.end = bad.end.min(len / BLOCK * BLOCK);
         }
         bad.retain(|bad| !bad.is_empty());
-        let found = survey(&frames, bad)?;
+        let found = survey(&frames, bad, unpaced)?;
         let index = self.index_of(base, &found.entries, len)?;
         let segment = self.segment(base, file, index, len, found.next_offset, false);
         segment.date(sums.began_ns(), mark.at_ns);
-        if found.bad.is_empty() {
-            self.env.metrics.segments_damaged.inc();
-        }
         mark_found(&segment, Some(&sums), &found);
+        tell_lost(&segment, mark.next_offset);
         mark_known(&segment, &sums, len);
         let (next_offset, flushed) = (mark.next_offset, len);
         let (sums, rolls) = (Some(sums), true);
@@ -207,8 +205,8 @@ impl Recovery<'_> {
         let (no_index, next_offset) = (OffsetIndex::none(), OFFSET_MAX);
         let walked = Forgiving(Arc::clone(&file));
         let frames = Frames { file: &walked, index: &no_index, base, end: len, next_offset };
-        let (old, bad) = believed(&*file, old, len)?;
-        let mut found = survey(&frames, bad)?;
+        let (old, bad) = believed(&*file, old, len, unpaced)?;
+        let mut found = survey(&frames, bad, unpaced)?;
         let mut end = len;
         let mut whole = true;
         if let Some(torn) = found.torn(len).cloned() {
@@ -228,13 +226,19 @@ impl Recovery<'_> {
             segment_bytes: self.options.segment_bytes,
             note: None,
         };
-        let built = space_or(build_sums(self.env, &build, |_, _| Ok(())))?;
+        let built = space_or(build_sums(self.env, &build, unpaced))?;
         let (sums, tail) = built.map_or((None, 0), |(sums, tail)| (Some(sums), tail));
         let flushed = if sums.is_some() { end } else { 0 };
         let next_offset = found.next_offset;
         let segment = self.segment(base, file, index, end, next_offset, false);
         mark_found(&segment, None, &found);
-        Ok(Active { segment, sums, tail, next_offset, flushed, whole, rolls: false })
+        let last = sums.as_ref().map(|sums| sums.entry(end / BLOCK));
+        // As where flushed bytes are damaged: nothing more is written into a block whose bytes are not known.
+        let rolls = matches!(last, Some(Entry::Sum { bad: true, .. }));
+        if let Some(sums) = &sums {
+            mark_known(&segment, sums, end);
+        }
+        Ok(Active { segment, sums, tail, next_offset, flushed, whole, rolls })
     }
 
     /// The index of a log whose frames were all walked.
@@ -280,7 +284,7 @@ impl Recovery<'_> {
         if agrees.is_none_or(|next_offset| next_offset > mark.next_offset) {
             let (end, next_offset) = (mark.position, mark.next_offset);
             let frames = Frames { file, index: &index, base, end, next_offset };
-            let found = survey(&frames, bad_blocks(file, Some(sums), Some(mark))?)?;
+            let found = survey(&frames, bad_blocks(file, Some(sums), Some(mark))?, unpaced)?;
             drop(index);
             index = if self.replace_index(base, &found.entries)? {
                 OffsetIndex::open_active(disk, &idx, end, self.options.segment_bytes)?

@@ -47,7 +47,7 @@ impl Recovery<'_> {
         Some(base + 1..note.covers)
     }
 
-    /// In the order in which [`Log::delete_oldest`](crate::storage::Log::delete_oldest) does it.
+    /// In the order in which [`Log::delete_before`](crate::storage::Log::delete_before) does it.
     fn remove_log(&self, base: Offset) -> io::Result<()> {
         tracing::info!(dir = %self.dir.display(), segment = base, "was merged into the one before it; removed");
         self.env.disk.remove_file(&self.path(base, segment::WAL))?;
@@ -55,9 +55,15 @@ impl Recovery<'_> {
     }
 
     /// Removes what is left of segments that were deleted (the log goes first, so a crash can leave the rest), and of
-    /// replacements that were not decided.
+    /// replacements and new checksums that did not come to their place.
     pub(super) fn sweep(&self, first: Option<Offset>) -> io::Result<()> {
-        for extension in [replace::WAL_TEMPORARY, replace::SUM_SWAP, replace::IDX_TEMPORARY] {
+        let temporary = [
+            replace::WAL_TEMPORARY,
+            replace::SUM_SWAP,
+            replace::IDX_TEMPORARY,
+            replace::SUM_TEMPORARY,
+        ];
+        for extension in temporary {
             for base in self.bases(extension)? {
                 self.env.disk.remove_file(&self.path(base, extension))?;
             }

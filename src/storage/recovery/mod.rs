@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use super::checksums::{BLOCK, Checksums, Mark, Marked};
 use super::compare::compare;
-use super::damage::Frames;
+use super::damage::{BadRange, Frames};
 use super::disk::{File, Open};
 use super::error::{OpenError, is_full};
 use super::index::{self, COVERAGE_BYTES, IndexEntry, OffsetIndex};
@@ -108,7 +108,16 @@ impl Recovery<'_> {
         let Active { rolls, whole, next_offset, .. } = log.active;
         if rolls && whole && next_offset > log.active.segment.base_offset {
             let at = OpenError::at(self.path(next_offset, segment::WAL));
-            self.roll(&mut log).map_err(at)?;
+            match self.roll(&mut log) {
+                Err(error) if is_full(&error) => {
+                    tracing::error!(
+                        dir = %self.dir.display(), offset = next_offset, %error,
+                        "no space for the next segment; the partition is read-only until a restart with some"
+                    );
+                    log.active.whole = false;
+                }
+                rolled => rolled.map_err(at)?,
+            }
         }
         Ok(log)
     }
@@ -194,13 +203,27 @@ fn bad_blocks(
     mark: Option<&Mark>,
 ) -> io::Result<Vec<Range<u64>>> {
     match (sums, mark) {
-        (Some(sums), Some(mark)) => Ok(compare(file, sums, 0, mark, |_, _| Ok(()))?.bad),
+        (Some(sums), Some(mark)) => Ok(compare(file, sums, 0, mark, unpaced)?.bad),
         _ => Ok(Vec::new()),
     }
 }
 
+/// A start waits for what it reads.
+#[expect(clippy::unnecessary_wraps, reason = "it stands for those that end what they pace")]
+fn unpaced(_position: u64, _len: u64) -> io::Result<()> {
+    Ok(())
+}
+
+/// What was flushed behind the end of a segment is gone: it counts as damaged from here on, and compaction leaves it alone,
+/// although nothing in it looks wrong.
+fn tell_lost(segment: &Segment, next: Offset) {
+    let (end, next_offset) = (segment.end(), segment.next_offset());
+    segment
+        .mark_bad(&BadRange { positions: end..end, offsets: next_offset..next.max(next_offset) });
+}
+
 /// Keeps readers from what was found damaged at some time before.
-fn mark_known(segment: &Segment, sums: &Checksums, end: u64) {
+pub(super) fn mark_known(segment: &Segment, sums: &Checksums, end: u64) {
     for bad in sums.known_bad(end) {
         segment.mark_bad(&segment.frames().over(&bad));
     }

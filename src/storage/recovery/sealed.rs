@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::{
     Checksums, File, Frames, Mark, Marked, OffsetIndex, Open, Recovery, Segment, Survey,
     bad_blocks, believed, coverage, index, index_agrees, mark_found, mark_known, segment, survey,
+    tell_lost, unpaced,
 };
 use crate::model::Offset;
 use crate::storage::compare::is_medium_error;
@@ -66,7 +67,7 @@ impl Recovery<'_> {
         let (segment, found) = self.sealed_frames(base, file, len, &known)?;
         mark_found(&segment, sums.as_ref(), &found);
         if let Some(mark) = mark.filter(|mark| mark.position != len) {
-            self.tell_length(&segment, len, mark.position);
+            Self::tell_length(&segment, len, mark.position, next_base);
         }
         if let Some(sums) = sums {
             segment.date(sums.began_ns(), mark.map_or(0, |mark| mark.at_ns));
@@ -121,13 +122,13 @@ impl Recovery<'_> {
         }
         // Something is wrong: now every byte counts.
         let bad = match (known.sums, known.mark) {
-            (sums @ Some(_), None) => believed(&*file, sums, len)?.1,
+            (sums @ Some(_), None) => believed(&*file, sums, len, unpaced)?.1,
             (sums, mark) => bad_blocks(&*file, sums, mark)?,
         };
         let next_offset = known.mark.map_or(next_base, |mark| mark.next_offset).min(next_base);
         let no_index = OffsetIndex::none();
         let frames = Frames { file: &walked, index: &no_index, base, end: len, next_offset };
-        let found = survey(&frames, bad)?;
+        let found = survey(&frames, bad, unpaced)?;
         // A damaged segment comes here at every start; its index was made right at the first.
         let index = if index::holds(&*self.env.disk, &idx, &found.entries)
             || self.replace_index(base, &found.entries)?
@@ -145,16 +146,17 @@ impl Recovery<'_> {
     }
 
     /// Somebody has changed the file.
-    fn tell_length(&self, segment: &Segment, len: u64, flushed: u64) {
+    fn tell_length(segment: &Segment, len: u64, flushed: u64, next_base: Offset) {
         tracing::error!(
             segment = %segment.path(segment::WAL).display(), len, flushed,
-            "the file of a sealed segment has another length than was flushed"
+            "the file of a sealed segment has another length than was flushed; compaction leaves it alone until \
+             `hermitmq log repair --quarantine` has taken out what is damaged"
         );
-        if len > flushed && segment.bad_at(flushed).is_none() {
-            let next = segment.next_offset();
+        let next = segment.next_offset();
+        if len < flushed {
+            tell_lost(segment, next_base);
+        } else if segment.bad_at(flushed).is_none() {
             segment.mark_bad(&BadRange { positions: flushed..len, offsets: next..next });
-        } else if segment.bad_ranges().is_empty() {
-            self.env.metrics.segments_damaged.inc();
         }
     }
 }

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use crate::model::Offset;
 use crate::storage::checksums::{BLOCK, Checksums, Entry, Mark, Marked, Note};
-use crate::storage::compare::{Compared, compare};
+use crate::storage::compare::{Compared, compare, read_blocks};
 use crate::storage::damage::BadRange;
 use crate::storage::disk::File;
 use crate::storage::log::Environment;
+use crate::storage::replace;
 use crate::storage::segment;
 
 /// Of which segment, and what is known of it.
@@ -31,7 +32,8 @@ pub(in crate::storage) struct Build<'a> {
 /// Writes the checksums beside the old ones and puts them in their place, durably. Returns them with the checksum of the
 /// last block. Calls `before` with position and length of each step before it is read.
 ///
-/// What the bytes were before nobody knows: from here on they stay what they are, or it is noticed.
+/// What the bytes were before nobody knows: from here on they stay what they are, or it is noticed. Blocks that cannot be
+/// read are written down as bad.
 pub(in crate::storage) fn build(
     env: &Environment,
     what: &Build<'_>,
@@ -41,7 +43,7 @@ pub(in crate::storage) fn build(
     // The mark says that the log is durable.
     what.file.sync_data()?;
     let path = segment::path(what.dir, what.base, segment::SUM);
-    let temporary = path.with_extension("sum.tmp");
+    let temporary = segment::path(what.dir, what.base, replace::SUM_TEMPORARY);
     let (disk, at_ns) = (&*env.disk, env.clock.now_ns());
     let sums = Checksums::create(disk, &temporary, what.base, at_ns, what.segment_bytes)?;
     sums.reserve(what.end)?;
@@ -51,10 +53,10 @@ pub(in crate::storage) fn build(
         let len = STEP.min(what.end - at);
         before(at, len)?;
         let buf = &mut buf[..usize::try_from(len).unwrap_or(usize::MAX)];
-        if what.file.read_full_at(buf, at)? < buf.len() {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
+        let readable = read_blocks(what.file, buf, at)?;
         sums.extend(at, buf, &mut tail);
+        let blocks = (at / BLOCK..).zip(readable);
+        blocks.filter(|(_, readable)| !readable).for_each(|(block, _)| sums.put_bad(block));
         at += len;
     }
     if let Some(old) = what.old {
@@ -91,15 +93,16 @@ fn remember(old: &Checksums, new: &Checksums, block: u64) {
 }
 
 /// Checksums that have lost their marks, and the blocks that are not what they were by them. An entry does not say of which
-/// log it is: where a mark is broken, they count if some of them are right.
+/// log it is: where a mark is broken, they count if some of them are right. Calls `before` as [`compare`] does.
 pub(in crate::storage) fn believed<'a>(
     file: &dyn File,
     sums: Option<&'a Checksums>,
     end: u64,
+    before: impl FnMut(u64, u64) -> io::Result<()>,
 ) -> io::Result<(Option<&'a Checksums>, Vec<Range<u64>>)> {
     let Some(sums) = sums else { return Ok((None, Vec::new())) };
     let mark = sums.mark_of_entries(end, 0);
-    let Compared { bad, unknown } = compare(file, sums, 0, &mark, |_, _| Ok(()))?;
+    let Compared { bad, unknown } = compare(file, sums, 0, &mark, before)?;
     let wrong: u64 = bad.iter().chain(&unknown).map(|range| range.end - range.start).sum();
     let sound = matches!(sums.marked(), Marked::Upto(_)) || wrong < mark.position;
     if sound { Ok((Some(sums), bad)) } else { Ok((None, Vec::new())) }

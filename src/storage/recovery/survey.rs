@@ -7,7 +7,7 @@ use crate::model::Offset;
 use crate::record::HEADER_LEN;
 use crate::storage::damage::{BadRange, Frames};
 use crate::storage::index::{IndexEntry, IndexPolicy, OffsetIndex};
-use crate::storage::walk::Step;
+use crate::storage::walk::{Step, Steps};
 
 /// What a segment holds, by its frames alone.
 #[derive(Debug, Default)]
@@ -28,15 +28,23 @@ pub(in crate::storage) struct Survey {
 ///
 /// A frame that reaches beyond the segment's last offset is none of its own: the next segment has those offsets, and a lookup
 /// goes there.
-pub(in crate::storage) fn survey(frames: &Frames<'_>, bad: Vec<Range<u64>>) -> io::Result<Survey> {
+///
+/// Calls `before` with position and length of each step before it is read; an error of it ends the walk.
+pub(in crate::storage) fn survey(
+    frames: &Frames<'_>,
+    bad: Vec<Range<u64>>,
+    before: impl FnMut(u64, u64) -> io::Result<()>,
+) -> io::Result<Survey> {
     let no_index = OffsetIndex::none();
     let frames = Frames { index: &no_index, ..*frames };
     let walk_from = |position, first| frames.walk(position, first);
     let mut found = Survey { next_offset: frames.base, ..Survey::default() };
     let mut policy = IndexPolicy::default();
     let mut walk = walk_from(0, frames.base);
+    let mut steps = Steps::new(before);
     loop {
         let (at, expected) = (walk.position(), walk.next_offset());
+        steps.come_to(at, frames.end)?;
         let (first, from) = match walk.next()? {
             Step::End => break,
             Step::Damaged(_) => (expected, at + 1),

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use super::{File, Open, Recovery, segment};
 use crate::model::Offset;
+use crate::storage::compare::is_medium_error;
 use crate::storage::disk::{Disk, copy_range};
 use crate::storage::error::is_full;
 
@@ -14,7 +15,7 @@ pub(in crate::storage) const TORN: &str = "torn";
 
 impl Recovery<'_> {
     /// Cuts the file to `torn.start`, after copying what is cut to a file beside it. `false` if there is no space for
-    /// that: then nothing is cut.
+    /// that, or if it cannot be read: then nothing is cut.
     pub(super) fn cut_tail(
         &self,
         base: Offset,
@@ -29,12 +30,12 @@ impl Recovery<'_> {
         let path = self.dir.join(&kept);
         if let Err(error) = keep(disk, file, torn.clone(), &path) {
             disk.remove_file(&path)?;
-            if !is_full(&error) {
+            if !is_full(&error) && !is_medium_error(&error) {
                 return Err(error);
             }
             tracing::error!(
                 dir = %self.dir.display(), segment = base, position = torn.start, why, %error,
-                "no space to keep the torn tail; the partition is read-only until a restart with some"
+                "the torn tail cannot be kept, so it is not cut; the partition is read-only until a restart that can"
             );
             return Ok(false);
         }

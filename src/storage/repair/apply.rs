@@ -114,7 +114,7 @@ impl<'a> Work<'a> {
         let disk = &*env.disk;
         let file = disk.open(&self.path(dir, segment::WAL), Open::Existing)?;
         file.sync_data()?;
-        let temporary = self.path(dir, "sum.tmp");
+        let temporary = self.path(dir, replace::SUM_TEMPORARY);
         let view = &self.segment.view;
         let sums = NewSums {
             old: view.sums.as_ref(),
@@ -186,7 +186,7 @@ impl<'a> Work<'a> {
         let (end, next_offset) = (file.len()?, self.segment.report.next_offset);
         let index = &OffsetIndex::none();
         let frames = Frames { file: &*file, index, base, end, next_offset };
-        Ok(survey(&frames, Vec::new())?.entries)
+        Ok(survey(&frames, Vec::new(), |_, _| Ok(()))?.entries)
     }
 }
 

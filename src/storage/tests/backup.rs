@@ -72,6 +72,37 @@ fn a_running_log_is_copied_as_far_as_it_was_flushed() {
     }
 }
 
+/// A disk that shares what it duplicates.
+#[derive(Debug, Clone)]
+struct Sharing(SimDisk, Arc<parking_lot::Mutex<Vec<PathBuf>>>);
+
+impl DiskOver for Sharing {
+    fn disk(&self) -> &dyn Disk {
+        &self.0
+    }
+
+    fn duplicate(&self, from: &Path, to: &Path, link: bool) -> io::Result<Duplicate> {
+        self.1.lock().push(from.to_owned());
+        self.0.duplicate(from, to, link)
+    }
+}
+
+/// A store into a mapped file must need no space: the broker's own does not, as long as nothing is shared.
+#[test]
+fn what_the_broker_maps_is_shared_with_no_copy() {
+    for live in [true, false] {
+        let disk = SimDisk::default();
+        filled(&disk, 3);
+        let sharing = Sharing(disk, Arc::default());
+        backup(&sharing, live, true);
+        let shared = sharing.1.lock();
+        assert!(
+            shared.len() >= 2 && shared.iter().all(|file| file.extension().unwrap() == "wal"),
+            "{shared:?}"
+        );
+    }
+}
+
 /// Without a broker everything that a start would find is there.
 #[test]
 fn a_log_at_rest_is_copied_as_it_is() {

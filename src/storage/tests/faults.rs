@@ -199,3 +199,43 @@ fn mapped_files_that_are_cut_from_outside_end_nothing() {
     assert_log_is(&again.log, &bytes);
     assert_eq!(again.metrics.torn_bytes.get(), 0);
 }
+
+/// What was flushed is durable, and its checksums are gone: the next start must not go by what is left of them.
+#[test]
+fn what_was_flushed_is_not_cut_because_its_checksums_were() {
+    let dir = tempfile::tempdir().unwrap();
+    let sum = dir.path().join("00000000000000000000.sum");
+    for cut in [0, 100, 512, 520] {
+        let Opened { log, .. } = open_on(&OsDisk, dir.path(), 100_000);
+        let (mut bytes, _) = read_from(&log, 0);
+        bytes.extend(append(&log, record(&[1; 300])).unwrap());
+        log.flush().unwrap();
+        bytes.extend(append(&log, record(&[2; 300])).unwrap());
+        std::fs::OpenOptions::new().write(true).open(&sum).unwrap().set_len(cut).unwrap();
+        log.flush().unwrap();
+        drop(log);
+        let again = open_on(&OsDisk, dir.path(), 100_000);
+        assert_log_is(&again.log, &bytes);
+        assert_eq!(again.metrics.torn_bytes.get(), 0, "cut to {cut}");
+    }
+}
+
+/// A roll between the two halves of a flush must not have it say what is not so.
+#[test]
+fn a_flush_that_a_roll_overtakes_flushes_what_was_there_before_it() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    std::thread::scope(|scope| {
+        let flusher = scope.spawn(|| {
+            for _ in 0..5000 {
+                append(&log, record(b"x")).unwrap();
+                let next = log.next_offset();
+                log.flush().unwrap();
+                assert!(log.flushed_offset() >= next, "a flush said yes too early");
+            }
+        });
+        while !flusher.is_finished() {
+            log.roll_if(|_| true).unwrap();
+        }
+    });
+}

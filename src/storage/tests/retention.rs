@@ -319,9 +319,30 @@ fn what_is_not_durable_is_not_deleted() {
     for number in 0..5 {
         append(&timed.log, record(&[number; 100])).unwrap();
     }
-    timed.log.delete_oldest(9).unwrap();
+    timed.log.delete_before(9).unwrap();
     assert_eq!(timed.log.start_offset(), 0);
     timed.log.flush().unwrap();
-    timed.log.delete_oldest(9).unwrap();
+    timed.log.delete_before(9).unwrap();
     assert_eq!((timed.log.start_offset(), bases(&timed.disk)), (4, vec![4]));
+}
+
+#[test]
+fn a_segment_that_is_deleted_while_it_gets_checksums_leaves_none() {
+    let (timed, _) = aged();
+    timed.disk.remove(&path(0, "sum"));
+    let found = timed.log.scrub(&mut |_| {
+        timed.log.delete_due().unwrap();
+        true
+    });
+    assert_eq!(found.unwrap().damaged, 0);
+    let left = timed.disk.files().into_iter().filter(|file| *file < path(6, ""));
+    assert_eq!(left.collect::<Vec<_>>(), [] as [PathBuf; 0]);
+}
+
+#[test]
+fn what_a_crash_has_left_of_new_checksums_is_removed() {
+    let (mut timed, _) = aged();
+    timed.disk.put(&path(2, "sum.tmp"), b"half");
+    timed.reopen(timed.disk.kill());
+    assert!(!timed.disk.files().contains(&path(2, "sum.tmp")));
 }

@@ -245,3 +245,27 @@ fn a_flush_ends_however_fast_the_log_rolls() {
         }
     }
 }
+
+/// What was flushed of the last segment is gone, and there is no space for the one that would go on behind it.
+#[test]
+fn a_start_without_space_for_the_next_segment_is_read_only() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    let bytes = append(&log, record(&[1; 200])).unwrap();
+    append(&log, record(&[2; 200])).unwrap();
+    log.close().unwrap();
+    disk.put(&path(0, "wal"), &bytes);
+    for refused in [".wal", ".idx"] {
+        let disk = disk.kill();
+        disk.faults(|faults| faults.no_create = Some(refused));
+        let Opened { log, .. } = open(&disk, 1 << 20);
+        assert!(log.is_read_only());
+        assert_log_is(&log, &bytes);
+        drop(log);
+        disk.faults(|faults| faults.no_create = None);
+        let Opened { log, .. } = open(&disk, 1 << 20);
+        let stored = append(&log, record(b"goes on")).unwrap();
+        assert_eq!(frames_of(&stored)[0].0, 2, "no offset is given twice");
+        assert!(read_from(&log, 0) == ([&bytes[..], &stored].concat(), End::Tail));
+    }
+}

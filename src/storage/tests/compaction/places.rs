@@ -1,5 +1,8 @@
 //! Readers that stand in a segment while it is compacted.
 
+use std::sync::mpsc::{Sender, channel};
+
+use super::super::super::sim_disk::DiskOver;
 use super::*;
 
 /// A log with three sealed segments and superseded frames in all of them.
@@ -80,7 +83,7 @@ fn a_reader_whose_place_is_deleted_afterwards_is_moved_and_told() {
     world.append(b"x", b"1");
     world.seal();
     let last = world.append(b"x", b"2");
-    world.log.delete_oldest(2).unwrap();
+    world.log.delete_before(31).unwrap();
     assert_eq!(world.log.start_offset(), 31);
     let (rest, _) = read_on(&world.log, cursor.clone(), 1000);
     assert_eq!(rest.len(), 9 * 70 + last.len());
@@ -133,7 +136,7 @@ fn retention_beside_compaction_takes_what_is_oldest() {
     let mut pause = |_| {
         reads += 1;
         if reads == 2 {
-            assert_eq!(world.log.delete_oldest(1).unwrap().segments, 1);
+            assert_eq!(world.log.delete_before(10).unwrap().segments, 1);
         }
         true
     };
@@ -144,6 +147,58 @@ fn retention_beside_compaction_takes_what_is_oldest() {
     world.check();
     let orphans = |file: &PathBuf| file.to_string_lossy().contains("00000000000000000000.");
     assert!(!world.disk.files().iter().any(orphans), "{:?}", world.disk.files());
+}
+
+/// A disk on which somebody else gets a moment while compaction holds what it needs to replace segments.
+#[derive(Debug)]
+struct AtDecision(SimDisk, Sender<()>);
+
+impl DiskOver for AtDecision {
+    fn disk(&self) -> &dyn Disk {
+        &self.0
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> std::io::Result<()> {
+        if to == path(0, "wal.swap") {
+            let _ = self.1.send(());
+            std::thread::sleep(std::time::Duration::from_millis(100));
+        }
+        self.0.rename(from, to)
+    }
+}
+
+#[test]
+fn retention_takes_nothing_that_is_not_due_while_compaction_merges() {
+    let (sender, decided) = channel();
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let retention = Retention { age_ns: Some(1000), bytes: None };
+    let options = LogOptions { cleanup: Cleanup::Both, retention, ..options(1 << 20) };
+    let env = Environment {
+        disk: Arc::new(AtDecision(SimDisk::default(), sender)),
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        metrics: Arc::default(),
+    };
+    let log = Log::open(env, Path::new(DIR), options).unwrap();
+    for number in 0..6u8 {
+        if number == 3 {
+            clock.pass(1000);
+        }
+        append(&log, frame(&[number], &[number; 40], 1)).unwrap();
+        append(&log, frame(b"x", &[number; 40], 1)).unwrap();
+        assert!(log.roll_if(|_| true).unwrap());
+        log.flush().unwrap();
+    }
+    std::thread::scope(|scope| {
+        let log = &log;
+        scope.spawn(move || {
+            decided.recv().unwrap();
+            log.delete_due().unwrap();
+        });
+        log.compact(&RULES, &mut |_| true).unwrap();
+    });
+    let (bytes, _) = read_from(&log, log.start_offset());
+    let offsets: Vec<_> = frames_of(&bytes).into_iter().map(|(offset, ..)| offset).collect();
+    assert!(offsets.ends_with(&[6, 8, 10, 11]), "{offsets:?}");
 }
 
 #[test]
@@ -174,4 +229,26 @@ fn a_segment_without_checksums_gets_some_first() {
     assert!(world.bytes() == newest_of(&bytes));
     world.check();
     assert!(world.metrics.checksums_rebuilt.get() >= 3);
+}
+
+/// Nothing in it looks wrong, but it is not as long as it was flushed: it is left alone, and the others are not.
+#[test]
+fn a_segment_that_was_cut_between_frames_is_left_alone() {
+    for frames in [0, 5] {
+        let (mut world, _) = world();
+        let wal = world.disk.read(&path(10, segment::WAL)).unwrap();
+        world.disk.put(&path(10, segment::WAL), &wal[..frames * 70]);
+        world.reopen(world.disk.kill());
+        world.compact();
+        let left = world.disk.read(&path(10, segment::WAL)).unwrap();
+        assert_eq!(left.len(), frames * 70, "as it was");
+        let (bytes, end) = read_from(&world.log, 0);
+        assert_eq!(end, End::Tail);
+        let offsets: Vec<_> = frames_of(&bytes).into_iter().map(|(offset, ..)| offset).collect();
+        assert!(offsets.len() <= 4 + frames && offsets.ends_with(&[26, 27, 28, 29]), "{offsets:?}");
+        let mut damage = world.log.damage();
+        let lost = damage.pop().unwrap();
+        assert_eq!((lost.positions.is_empty(), lost.offsets), (true, 10 + frames as u64..20));
+        assert_eq!((damage, world.metrics.segments_damaged.get()), (Vec::new(), 1));
+    }
 }
