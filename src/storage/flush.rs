@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::checksums::{Checksums, Mark};
+use super::checksums::{Checksums, Mark, Marked};
 use super::durability::Durability;
 use super::error::{FlushError, is_full};
 use super::log::Log;
@@ -33,8 +33,31 @@ impl Log {
         self.sync_all().inspect_err(|error| {
             if matches!(error, FlushError::Failed(_)) {
                 self.failed.store(true, Ordering::Release);
+                self.withhold();
             }
         })
+    }
+
+    /// Shows readers no more than is durable. The kernel may drop what it could not write at any time, and then the files
+    /// hold something else there, which `sendfile` would pass on. Readers who stand further on wait, as at the log end: the
+    /// next start tells what the disk has.
+    fn withhold(&self) {
+        if self.options.durability() == Durability::Always {
+            // They see no more.
+            return;
+        }
+        let writer = self.writer.lock();
+        let unsynced = writer.settling.iter().filter(|settling| !settling.synced);
+        let unsynced = unsynced.map(|settling| (&settling.segment, settling.sums.as_deref()));
+        let mut after_first = false;
+        for (segment, sums) in unsynced.chain([(&writer.active, writer.sums.as_deref())]) {
+            let mark = match sums.filter(|_| !after_first).map(Checksums::marked) {
+                Some(Marked::Upto(mark)) => (mark.position, mark.next_offset),
+                _ => (0, segment.base_offset),
+            };
+            segment.withhold(mark);
+            after_first = true;
+        }
     }
 
     fn sync_all(&self) -> Result<(), FlushError> {

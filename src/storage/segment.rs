@@ -140,6 +140,15 @@ impl Segment {
         self.end.store(end, Ordering::Release);
     }
 
+    /// Takes back from readers what is behind `shown`: bytes, and the offset after their last record. They go no further, not
+    /// to the next segment either.
+    pub(super) fn withhold(&self, shown: (u64, Offset)) {
+        debug_assert!(shown.0 <= self.end());
+        self.sealed.store(false, Ordering::Release);
+        *self.shown.lock() = shown;
+        self.end.store(shown.0, Ordering::Release);
+    }
+
     pub(super) fn is_sealed(&self) -> bool {
         self.sealed.load(Ordering::Acquire)
     }

@@ -116,7 +116,7 @@ pub fn durable_ends(data: &Path, places: &[Place]) -> HashMap<Place, u64> {
 }
 
 /// Records that a client has heard of, by an ack or as a consumer, and who wrote where.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Journal {
     logs: BTreeMap<Place, BTreeMap<u64, Held>>,
     writers: HashMap<u64, Place>,

@@ -89,6 +89,8 @@ fn an_index_that_cannot_grow_costs_time_only() {
 fn a_failed_flush_is_final() {
     let disk = SimDisk::default();
     let (Opened { log, .. }, bytes) = three(&disk);
+    log.flush().unwrap();
+    append(&log, record(b"lost")).unwrap();
     disk.faults(|faults| faults.sync_error = true);
     assert!(log.flush().is_err());
     assert!(log.is_read_only());
@@ -97,7 +99,37 @@ fn a_failed_flush_is_final() {
     assert!(log.close().is_err(), "the end is not clean either");
     assert_eq!(disk.syncs(), syncs, "a second sync would say yes to pages that are gone");
     assert!(matches!(append(&log, record(b"more")), Err(AppendError::ReadOnly)));
-    assert_log_is(&log, &bytes);
+    assert_eq!(read_from(&log, 0), (bytes, End::Tail), "no more than the disk has");
+}
+
+/// Wherever readers stand in what only memory has, in how many segments that is: they get nothing more of it.
+#[test]
+fn what_a_failed_flush_may_have_lost_is_not_served() {
+    for flushed in 0..6 {
+        let disk = SimDisk::default();
+        let Opened { log, .. } = open(&disk, 300);
+        let mut bytes = Vec::new();
+        let append_one = |n: u8| append(&log, record(&[n; 100])).unwrap();
+        for n in 0..flushed {
+            bytes.extend(append_one(n));
+        }
+        log.flush().unwrap();
+        for n in flushed..8 {
+            append_one(n);
+        }
+        let (all, _) = read_from(&log, 0);
+        let ends: Vec<_> = (0..=8).map(|offset| log.locate(offset).unwrap()).collect();
+        disk.faults(|faults| faults.sync_error = true);
+        assert!(log.flush().is_err());
+        assert!(all.len() > bytes.len() && all.starts_with(&bytes));
+        for (offset, cursor) in (0..).zip(ends) {
+            let there = frames_of(&bytes).into_iter().find(|(first, ..)| *first == offset);
+            let rest = there.map_or(&[][..], |(_, _, range)| &bytes[range.start..]);
+            for cursor in [cursor, log.locate(offset).unwrap()] {
+                assert_eq!(read_on(&log, cursor, 64), (rest.to_vec(), End::Tail), "{offset}");
+            }
+        }
+    }
 }
 
 /// Whoever takes all descriptors delays the flush; no partition is lost to them.
