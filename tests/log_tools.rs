@@ -564,9 +564,31 @@ fn a_backup_takes_no_place_that_is_taken() {
     log_ends(1, &["backup", path(&dir.path().join("none")), path(&dir.path().join("x"))]);
     fs::remove_file(taken.join("mine")).unwrap();
     log_ends(0, &["backup", path(&data), path(&taken)]);
-    // One that was broken off says so.
-    fs::write(taken.join(".unfinished-backup"), "").unwrap();
-    assert!(log_ends(3, &["verify", path(&taken)]).contains("not finished"));
+}
+
+/// Its last log may be a file that the original has, too.
+#[test]
+fn a_backup_that_was_broken_off_is_only_looked_at() {
+    let (dir, data) = scratch();
+    filled(&data, 10);
+    let to = dir.path().join("backup");
+    log_ends(0, &["backup", path(&data), path(&to)]);
+    fs::write(to.join(".unfinished-backup"), "").unwrap();
+    let before = state(&to);
+    assert!(log_ends(3, &["verify", path(&to)]).contains("not finished"));
+    let again = dir.path().join("again");
+    for args in [
+        &["log", "backup", path(&to), path(&again)][..],
+        &["log", "repair", path(&to), "--apply"],
+        &["log", "repair", path(&to.join("t_0")), "--apply"],
+        &["serve", "--port", "0", "--data-dir", path(&to)],
+    ] {
+        let output = run_to_end(hermitmq(args), Vec::new());
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {}", text(&output.stderr));
+        let said = [output.stdout, output.stderr].map(|bytes| text(&bytes)).concat();
+        assert!(said.contains("a backup that was not finished"), "{args:?}: {said}");
+    }
+    assert!(!again.exists() && state(&to) == before);
 }
 
 #[test]

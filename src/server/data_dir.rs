@@ -31,6 +31,20 @@ const LOCK: &str = ".lock";
 /// File that is there while a backup is not finished.
 const UNFINISHED: &str = ".unfinished-backup";
 
+/// A backup that was broken off. The last log of a partition in it may be the same file as a sealed one of the original: what
+/// is written there is written into the original.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} is a backup that was not finished: it is not whole, and writing to it may damage the directory that it was made \
+     of; remove it, and make the backup again", .0.display()
+)]
+pub struct UnfinishedBackup(PathBuf);
+
+/// Fails for a backup that was broken off.
+pub(super) fn refuse_unfinished(dir: &Path) -> Result<(), UnfinishedBackup> {
+    if dir.join(UNFINISHED).exists() { Err(UnfinishedBackup(dir.to_owned())) } else { Ok(()) }
+}
+
 /// Why nothing could be done.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
@@ -54,6 +68,9 @@ pub enum ToolError {
     /// It cannot be locked.
     #[error(transparent)]
     Lock(DataDirError),
+    /// It is neither put right nor copied.
+    #[error(transparent)]
+    Unfinished(#[from] UnfinishedBackup),
     /// A backup is of a whole data directory.
     #[error("{} is one partition's directory; a backup is made of a whole data directory", .0.display())]
     NotWhole(PathBuf),
@@ -231,6 +248,8 @@ impl DataDir {
         progress: &mut dyn FnMut(u64),
         done: &mut Vec<Repair>,
     ) -> Result<(), ToolError> {
+        let whole = self.partitions.first().filter(|_| self.is_partition);
+        refuse_unfinished(whole.and_then(|dir| dir.parent()).unwrap_or(&self.path))?;
         let _lock = match (&self.locked_in, self.holder()?) {
             (Some(dir), Some(holder)) => {
                 return Err(ToolError::Held { path: dir.clone(), holder });
@@ -265,6 +284,7 @@ impl DataDir {
         if self.is_partition {
             return Err(ToolError::NotWhole(self.path.clone()));
         }
+        refuse_unfinished(&self.path)?;
         self.make_empty(to)?;
         let marker = to.join(UNFINISHED);
         let synced = fs::File::create(&marker).and_then(|file| file.sync_all());
