@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::Value;
 
 use support::{
-    Broker, Frame, Random, RawClient, Start, assert_offsets_follow, commit, drain, exe,
+    Broker, Frame, Random, RawClient, Start, assert_offsets_follow, commit, copy_dir, drain, exe,
     frame, hermitmq, listing, names_in_use, run_to_end, scratch, sha256, wait_for,
 };
 
@@ -563,6 +563,8 @@ fn a_backup_takes_no_place_that_is_taken() {
     log_ends(1, &["backup", path(&data.join("t_0")), path(&dir.path().join("part"))]);
     log_ends(1, &["backup", path(&dir.path().join("none")), path(&dir.path().join("x"))]);
     fs::remove_file(taken.join("mine")).unwrap();
+    // As the root of a new volume is.
+    fs::create_dir(taken.join("lost+found")).unwrap();
     log_ends(0, &["backup", path(&data), path(&taken)]);
 }
 
@@ -589,6 +591,60 @@ fn a_backup_that_was_broken_off_is_only_looked_at() {
         assert!(said.contains("a backup that was not finished"), "{args:?}: {said}");
     }
     assert!(!again.exists() && state(&to) == before);
+}
+
+/// Whatever a file says when it is asked for, everything else is gone through.
+#[test]
+fn what_cannot_be_read_hides_nothing_else() {
+    let (dir, data) = scratch();
+    filled(&data, 2500);
+    let damaged = data.join("u_0");
+    copy_dir(&data.join("t_0"), &damaged);
+    flip(&damaged.join(WAL), 700);
+    // Nobody can open it, not even root.
+    let wal = data.join("t_0").join(WAL);
+    fs::remove_file(&wal).unwrap();
+    std::os::unix::fs::symlink(&wal, &wal).unwrap();
+    let found = |report: &Value| -> Vec<String> {
+        let found = findings(report).into_iter().filter(|found| found["severity"] == "damage");
+        let found = found.map(|found| format!("{} {}", found["kind"], found["file"]));
+        found.map(|found| found.replace('"', "")).collect()
+    };
+    let all = [format!("unreadable {WAL}"), format!("damaged {WAL}")];
+    assert_eq!(found(&verified(3, &data)), all);
+    let said = log_ends(3, &["dump", path(&data), "--payload", "none"]);
+    assert!(said.contains(&format!("damage t_0/{WAL}: ")) && said.contains("partition=u_0"));
+
+    let to = dir.path().join("backup");
+    let said = log_ends(1, &["backup", path(&data), path(&to)]);
+    assert!(said.contains("2 partitions, "), "the others were copied: {said}");
+    assert_eq!(wals(&to.join("u_0")).len(), wals(&damaged).len());
+    assert!(log_ends(3, &["verify", path(&to)]).contains("not finished"));
+
+    let done = log_ends(1, &["repair", path(&data), "--quarantine", "--apply"]);
+    assert!(done.contains("took bytes "), "{done}");
+    assert_eq!(found(&verified(3, &data)), all[..1]);
+}
+
+#[test]
+fn topics_that_are_gone_are_missed() {
+    let (_dir, data) = scratch();
+    filled(&data, 10);
+    let kinds = |report: &Value| -> Vec<String> {
+        findings(report).iter().map(|found| found["kind"].as_str().unwrap().to_owned()).collect()
+    };
+    let aside = data.with_file_name("t_0");
+    fs::rename(data.join("t_0"), &aside).unwrap();
+    let report = verified(3, &data);
+    assert_eq!(kinds(&report), ["missing"], "{report}");
+    assert_eq!(findings(&report)[0]["file"], "t_0");
+    fs::rename(&aside, data.join("t_0")).unwrap();
+    verified(0, &data);
+
+    let catalog = data.join("catalog.json");
+    let bytes = fs::read(&catalog).unwrap();
+    fs::write(&catalog, &bytes[..bytes.len() / 2]).unwrap();
+    assert_eq!(kinds(&verified(3, &data)), ["catalog"]);
 }
 
 #[test]
