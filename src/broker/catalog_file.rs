@@ -14,7 +14,8 @@ use super::options::TopicOptions;
 use crate::model::TopicName;
 use crate::storage::{self, Disk, OpenError};
 
-const FILE: &str = "catalog.json";
+/// Its name.
+pub const FILE: &str = "catalog.json";
 
 /// Version of the file's form. One with another, or with keys that are not known, is not read.
 const VERSION: u32 = 1;
@@ -126,6 +127,16 @@ pub fn check_catalog(bytes: &[u8]) -> Result<Vec<u8>, String> {
     let (topics, deleted) = parse(bytes)?;
     let file = CatalogFile { topics, deleted, ..CatalogFile::default() };
     file.to_bytes().map_err(|error| error.to_string())
+}
+
+/// Names of the directories of the partitions that a `catalog.json` lists; or what is wrong with it, in words for people.
+pub fn dirs_in_catalog(bytes: &[u8]) -> Result<Vec<String>, String> {
+    let (topics, _) = parse(bytes)?;
+    let dirs = topics.into_values().flat_map(|topic| {
+        let partitions = 0..topic.partitions.unwrap_or(0);
+        partitions.map(move |partition| format!("{}_{partition}", topic.name))
+    });
+    Ok(dirs.collect())
 }
 
 type Parsed = (BTreeMap<TopicName, TopicOptions>, BTreeSet<TopicName>);

@@ -49,7 +49,7 @@ mod wake;
 
 pub use broker::{Broker, Parts};
 pub use catalog::{parse_deleted_dir_name, parse_dir_name};
-pub use catalog_file::check_catalog;
+pub use catalog_file::{FILE as CATALOG, check_catalog, dirs_in_catalog};
 pub use connected::Member;
 pub use error::{
     AppendError, BrokerError, CloseError, CommitError, CompactionStopped, PartitionError,

@@ -22,7 +22,7 @@ use crate::model::{GroupName, Offset, PartitionId, TopicName};
 use crate::protocol::v1_1::Token;
 
 /// Where a broker is if nothing says otherwise: the address that `hermitmq serve` listens on by default.
-pub(super) const BROKER_DEFAULT: &str = "127.0.0.1:9092";
+const BROKER_DEFAULT: &str = "127.0.0.1:9092";
 
 /// The port of a broker if its address names none.
 const PORT_DEFAULT: u16 = 9092;

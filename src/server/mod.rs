@@ -35,6 +35,7 @@ use crate::tls::{self, Expiry, Tls};
 use adapters::{Connections, LogLevel, Pulse};
 use cleanup::Cleanup;
 use compaction::Compaction;
+use data_dir::{UnfinishedBackup, refuse_unfinished};
 use notify::Notify;
 use opening::Opening;
 use scrub::Scrub;
@@ -48,6 +49,9 @@ pub enum StartError {
     /// The data directory cannot be used.
     #[error(transparent)]
     DataDir(#[from] DataDirError),
+    /// The data directory is a backup that was broken off.
+    #[error(transparent)]
+    Unfinished(#[from] UnfinishedBackup),
     /// The address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
@@ -126,6 +130,7 @@ impl Server {
     }
 
     fn start_within(config: &Config, around: Around) -> Result<Self, StartError> {
+        refuse_unfinished(&config.storage.data_dir)?;
         // Before any other file is touched: another broker may be using them.
         let lock = DirLock::acquire(&config.storage.data_dir)?;
         OsDisk::warn_of_copies_on_write(&config.storage.data_dir);

@@ -4,6 +4,7 @@
 //! it was flushed, and gets checksums that say so. What was not flushed when a look at the partition began is left out.
 //! Where no broker is, everything is copied as it is, and a start on the copy does what a start on the original would.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,11 +13,13 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::checksums::{Checksums, Marked};
+use super::compare::is_medium_error;
 use super::disk::{Disk, Duplicate, Open, copy_range};
 use super::index;
 use super::inspect::{Files, InspectError, Layout, Listed, ReadOnlyDisk, State, View};
 use super::repair::NewSums;
 use super::{replace, segment};
+use crate::model::Offset;
 
 /// A broker that rolls or removes segments meanwhile makes a copy begin again, but not for ever.
 const ATTEMPTS: u32 = 20;
@@ -25,7 +28,7 @@ const ATTEMPTS: u32 = 20;
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// What was copied, and how.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct BackedUp {
     /// Segments.
     pub segments: u64,
@@ -35,6 +38,26 @@ pub struct BackedUp {
     pub linked_bytes: u64,
     /// Bytes of them that the file system shares until one side is written.
     pub cloned_bytes: u64,
+    /// Log files that were copied as they are, though their checksums say that they are damaged.
+    pub damaged: Vec<String>,
+    /// What the disk did not give, and why: those segments are not in the copy.
+    #[serde(skip)]
+    pub unreadable: Vec<String>,
+}
+
+impl BackedUp {
+    fn add(&mut self, files: &Files, copied: &Copied) {
+        self.segments += 1;
+        self.bytes += copied.len;
+        match copied.how {
+            Duplicate::Linked => self.linked_bytes += copied.len,
+            Duplicate::Cloned => self.cloned_bytes += copied.len,
+            Duplicate::Copied => {}
+        }
+        if !copied.fits {
+            self.damaged.push(files.wal.clone());
+        }
+    }
 }
 
 /// How to copy.
@@ -57,19 +80,43 @@ pub fn backup_partition(
 ) -> Result<BackedUp, InspectError> {
     let looked = ReadOnlyDisk(Arc::clone(disk));
     let backup = Backup { disk: &**disk, looked: &looked, from, to, options };
-    let mut attempt = 1;
+    let (mut attempt, mut copied) = (1, BTreeMap::new());
     loop {
-        match backup.all(attempt == ATTEMPTS, progress) {
+        match backup.all(&mut copied, attempt == ATTEMPTS, progress) {
             Ok(Some(done)) => return Ok(done),
             Err(error) if error.source.kind() != io::ErrorKind::NotFound || attempt == ATTEMPTS => {
                 return Err(error);
             }
+            // All of it is gone.
+            Err(error) if looked.list(from).is_err() => return Err(error),
             _ => {}
         }
         // A pass of compaction merges one group after the other, each in a moment.
         std::thread::sleep(PAUSE * attempt);
         attempt += 1;
-        backup.clear().map_err(InspectError::at(to))?;
+    }
+}
+
+/// A copy that failed: because of the source if that does not give its bytes, else because of the copy.
+pub fn copy_failed(disk: &dyn Disk, from: &Path, to: &Path, error: io::Error) -> InspectError {
+    let unreadable = is_medium_error(&error) || disk.open(from, Open::Read).is_err();
+    InspectError::at(if unreadable { from } else { to })(error)
+}
+
+/// A sealed segment that was copied. It stays if a later attempt finds the same.
+struct Copied {
+    len: u64,
+    covers: Offset,
+    how: Duplicate,
+    /// Its checksums are of these bytes.
+    fits: bool,
+}
+
+impl Copied {
+    fn is_of(&self, files: &Files) -> bool {
+        files.state == State::Sealed
+            && !files.replaced
+            && (self.len, self.covers) == (files.len, files.covers)
     }
 }
 
@@ -85,27 +132,46 @@ impl Backup<'_> {
     /// Copies it; `None` if what was copied does not fit together. The last attempt takes what there is.
     fn all(
         &self,
+        copied: &mut BTreeMap<Offset, Copied>,
         last: bool,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Option<BackedUp>, InspectError> {
         let layout = Layout::read(self.looked, self.from).map_err(InspectError::at(self.from))?;
+        copied.retain(|base, copied| {
+            layout.segments.iter().any(|files| files.base == *base && copied.is_of(files))
+        });
+        self.clear(copied).map_err(InspectError::at(self.to))?;
         let mut done = BackedUp::default();
         for files in &layout.segments {
-            let at = InspectError::at(self.from.join(&files.wal));
-            let copied = match files.state {
+            let (from, to) = (self.from.join(&files.wal), self.to.join(&files.wal));
+            if let Some(copied) = copied.get(&files.base) {
+                done.add(files, copied);
+                continue;
+            }
+            let copy = match files.state {
                 State::Provisional if self.options.live => continue,
                 _ if files.replaced && self.options.live && !last => return Ok(None),
                 State::Active if self.options.live => self.active(files),
                 _ => self.as_it_is(files, last),
             };
-            let Some((bytes, how)) = copied.map_err(at)? else { return Ok(None) };
-            progress(bytes);
-            done.segments += 1;
-            done.bytes += bytes;
-            match how {
-                Duplicate::Linked => done.linked_bytes += bytes,
-                Duplicate::Cloned => done.cloned_bytes += bytes,
-                Duplicate::Copied => {}
+            let copy = match copy {
+                Ok(Some(copy)) => copy,
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    let is_lost = is_medium_error(&error);
+                    let error = copy_failed(self.disk, &from, &to, error);
+                    if !is_lost {
+                        return Err(error);
+                    }
+                    // The others may be all that can be saved.
+                    done.unreadable.push(error.to_string());
+                    continue;
+                }
+            };
+            progress(copy.len);
+            done.add(files, &copy);
+            if copy.is_of(files) {
+                copied.insert(files.base, copy);
             }
         }
         self.disk.sync_dir(self.to).map_err(InspectError::at(self.to))?;
@@ -113,7 +179,7 @@ impl Backup<'_> {
     }
 
     /// A segment that does not change now.
-    fn as_it_is(&self, files: &Files, last: bool) -> io::Result<Option<(u64, Duplicate)>> {
+    fn as_it_is(&self, files: &Files, last: bool) -> io::Result<Option<Copied>> {
         let to = self.to.join(&files.wal);
         // Only what is never written again, by this broker or by one on the copy.
         let link = self.options.link && files.state == State::Sealed && !files.replaced;
@@ -128,10 +194,21 @@ impl Backup<'_> {
                 self.copy_if_there(&format!("{:020}.{}", files.base, segment::SUM))?;
             }
         }
-        // Else it was compacted since, perhaps by what is in segments that were not there then.
         let same = !self.options.live || len == files.len;
         let fits = files.state != State::Sealed || same && self.fits(files, len)?;
-        Ok((fits || last).then_some((len, how)))
+        // Else it was compacted since, perhaps by what is in segments that were not there then; or it is damaged.
+        let taken = fits || last || !self.options.live || self.is_unchanged(files);
+        Ok(taken.then_some(Copied { len, covers: files.covers, how, fits }))
+    }
+
+    /// Whether the original is what it was. A replacement is asked for first: until it is finished its name is there, and
+    /// after that the segment is another.
+    fn is_unchanged(&self, files: &Files) -> bool {
+        let swap = segment::path(self.from, files.base, replace::WAL_SWAP);
+        let replaced = self.looked.open(&swap, Open::Read).is_ok();
+        let mut now = files.clone();
+        now.read_state(self.looked, self.from);
+        !replaced && (now.len, now.covers) == (files.len, files.covers)
     }
 
     fn duplicate_if_there(&self, name: &str) -> io::Result<()> {
@@ -169,7 +246,7 @@ impl Backup<'_> {
     }
 
     /// The segment that a broker appends to: what of it is flushed.
-    fn active(&self, files: &Files) -> io::Result<Option<(u64, Duplicate)>> {
+    fn active(&self, files: &Files) -> io::Result<Option<Copied>> {
         let view = View::open(self.looked, self.from, files, None, true)?;
         if view.sums.as_ref().is_some_and(|sums| sums.note().is_some()) {
             // It was sealed and compacted since.
@@ -199,13 +276,17 @@ impl Backup<'_> {
         let listed = Listed::read(self.looked, &self.from.join(&files.idx), view.len)?;
         let entries = listed.as_ref().map_or(&[][..], |listed| listed.before(view.end));
         index::replace(self.disk, &self.to.join(&files.idx), entries)?;
-        Ok(Some((view.end, Duplicate::Copied)))
+        let (len, covers, how) = (view.end, files.covers, Duplicate::Copied);
+        Ok(Some(Copied { len, covers, how, fits: true }))
     }
 
-    /// Takes away what an attempt has copied.
-    fn clear(&self) -> io::Result<()> {
+    /// Takes away what an attempt has copied, but for what stays.
+    fn clear(&self, stays: &BTreeMap<Offset, Copied>) -> io::Result<()> {
         for entry in self.disk.list(self.to)? {
-            self.disk.remove_file(&self.to.join(entry.name))?;
+            let base = entry.name.split('.').next().and_then(|base| base.parse().ok());
+            if base.is_none_or(|base| !stays.contains_key(&base)) {
+                self.disk.remove_file(&self.to.join(entry.name))?;
+            }
         }
         Ok(())
     }

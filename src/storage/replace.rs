@@ -25,13 +25,8 @@ pub(super) const IDX_TEMPORARY: &str = "idx.tmp";
 /// Extension of checksums that are made anew. Of no use after a crash.
 pub(super) const SUM_TEMPORARY: &str = "sum.tmp";
 
-/// Puts `BASE.wal.tmp` and `BASE.sum.swap`, whose bytes are durable, in the place of the segment's log and checksums.
-pub(super) fn replace(disk: &dyn Disk, dir: &Path, base: Offset) -> io::Result<()> {
-    decide(disk, dir, base)?;
-    finish(disk, dir, base)
-}
-
-/// The first half: after an error nothing has happened, after success [`finish`] must be called until it succeeds.
+/// The first half of putting `BASE.wal.tmp` and `BASE.sum.swap`, whose bytes are durable, in the place of the segment's log
+/// and checksums: after an error nothing has happened, after success [`finish`] must be called until it succeeds.
 pub(super) fn decide(disk: &dyn Disk, dir: &Path, base: Offset) -> io::Result<()> {
     let path = |extension| segment::path(dir, base, extension);
     disk.sync_dir(dir)?;

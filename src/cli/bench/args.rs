@@ -8,8 +8,8 @@ use crate::cli::args::TokenArgs;
 use crate::model::{TopicName, limits};
 
 const HELP: &str = "\
-Without --broker, $HERMITMQ_BROKER and a broker on 127.0.0.1:9092, a broker is started within this process, on a
-temporary directory that is removed at the end.
+Without --broker and $HERMITMQ_BROKER a broker is started within this process, on a temporary directory that is removed
+at the end.
 
 `bench tls` alone speaks TLS, and shows no token: the others need a listener without TLS.
 
@@ -132,7 +132,7 @@ pub(super) enum OutputFormat {
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct TargetArgs {
-    /// The broker's address [default: $HERMITMQ_BROKER, else 127.0.0.1:9092, else one in this process]
+    /// The broker's address [default: $HERMITMQ_BROKER, else one in this process]
     #[arg(long, value_name = "HOST:PORT")]
     pub(super) broker: Option<String>,
     /// The topic [default: one named after the frames' shape]

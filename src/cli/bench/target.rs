@@ -1,9 +1,8 @@
-//! The broker that is measured: one that runs, or else one in this process.
+//! The broker that is measured: one that runs and is named, or else one in this process.
 
-use std::io::ErrorKind;
 use std::net::TcpStream;
 
-use crate::cli::args::{BROKER_DEFAULT, TokenArgs, broker_from_env, with_port};
+use crate::cli::args::{TokenArgs, broker_from_env, with_port};
 use crate::cli::failure::{Failure, causes};
 use crate::cli::runtime;
 use crate::cli::serve;
@@ -35,14 +34,12 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// The broker that the arguments name, else the environment, else the default address; else a new one.
+    /// The broker that the arguments name, else the environment; else a new one. One that nobody has named may be in use: its
+    /// disk is not for records that mean nothing.
     pub(super) fn find(args: &TargetArgs) -> Result<Self, Failure> {
-        if let Some(addr) = args.broker.as_deref().map(with_port).or_else(broker_from_env) {
-            return Self::running(addr, args);
-        }
-        match TcpStream::connect(BROKER_DEFAULT) {
-            Err(error) if error.kind() == ErrorKind::ConnectionRefused => Self::start(args),
-            _ => Self::running(BROKER_DEFAULT.to_owned(), args),
+        match args.broker.as_deref().map(with_port).or_else(broker_from_env) {
+            Some(addr) => Self::running(addr, args),
+            None => Self::start(args),
         }
     }
 
@@ -74,7 +71,7 @@ impl Target {
         let server = serve::in_process(scratch.path().join("data"), set, "")?;
         let addr = server.addr().to_string();
         report::note(&format!(
-            "no broker on {BROKER_DEFAULT}: one runs in this process, with its data in {}",
+            "no --broker: one runs in this process, with its data in {}",
             scratch.path().display()
         ));
         let own = Some((server, scratch));

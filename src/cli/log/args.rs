@@ -12,7 +12,8 @@ Nothing is written, so DIR may be mounted read-only. Every byte is compared with
 the whole offset index compared with the frames. Beside a running broker only what is flushed is judged.
 
 Damage is: bytes that are not those that were written, bytes behind the end of the log (a torn tail, which a start
-would cut off), files of another length than was flushed, offsets that are missing between segments. Offset indexes
+would cut off), files of another length than was flushed, offsets that are missing between segments, files that cannot
+be read, a broken catalog, partitions of it that are not there. Offset indexes
 and checksums that are missing or wrong are made anew by a start or by `hermitmq log repair`: they are reported, and
 count as damage with --strict. The rest are notes.
 

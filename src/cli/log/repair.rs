@@ -21,8 +21,7 @@ struct Report<'a> {
 
 pub(super) fn run(args: &RepairArgs) -> Result<(), Failure> {
     let dir = DataDir::open(&args.dir).map_err(|error| failed(&error))?;
-    let bytes = dir.bytes().map_err(|error| failed(&error))?;
-    let progress = Progress::bytes("looking", Some(bytes));
+    let progress = Progress::bytes("looking", Some(dir.bytes()));
     let options = RepairOptions { quarantine: args.quarantine, apply: args.apply };
     let mut repaired = Vec::new();
     let ended = dir.repair(options, &mut |bytes| progress.add(bytes), &mut repaired);

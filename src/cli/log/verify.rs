@@ -40,8 +40,7 @@ struct Totals {
 
 pub(super) fn run(args: &VerifyArgs) -> Result<(), Failure> {
     let dir = DataDir::open(&args.dir).map_err(|error| failed(&error))?;
-    let bytes = dir.bytes().map_err(|error| failed(&error))?;
-    let progress = Progress::bytes("verifying", Some(bytes));
+    let progress = Progress::bytes("verifying", Some(dir.bytes()));
     let verified = dir.verify(&mut |bytes| progress.add(bytes)).map_err(|error| failed(&error))?;
     drop(progress);
     let totals = Totals::of(&verified);

@@ -9,6 +9,7 @@ use super::layout::{Files, Layout};
 use super::pieces::{Piece, Pieces, listed};
 use super::read_only::ReadOnlyDisk;
 use super::report::{Finding, InspectError, Kind, State};
+use super::verify::unreadable;
 use super::view::{Behind, View};
 use crate::model::Offset;
 use crate::record::{HEADER_LEN, Header};
@@ -121,10 +122,18 @@ impl Dump<'_> {
                 }
             }
             let next = next.filter(|_| files.state == State::Sealed);
-            let shown = self.segment(files, next);
-            let shown = shown.map_err(InspectError::at(self.dir.join(&files.wal)))?;
+            let shown = match self.segment(files, next) {
+                Err(error) if is_medium_error(&error) => {
+                    let finding = unreadable(self.disk, self.dir, files, &error);
+                    (self.visit)(Dumped::Finding(&finding)).map_continue(|()| None)
+                }
+                shown => {
+                    let shown = shown.map_err(InspectError::at(self.dir.join(&files.wal)))?;
+                    shown.map_continue(Some)
+                }
+            };
             let ControlFlow::Continue(end) = shown else { return Ok(ControlFlow::Break(())) };
-            before = Some(end);
+            before = end;
         }
         Ok(ControlFlow::Continue(()))
     }

@@ -73,7 +73,7 @@ impl Layout {
             let swapped = replaced && has(base, replace::SUM_SWAP);
             let sum = if swapped { replace::SUM_SWAP } else { segment::SUM };
             let mut files = Files::new(*base, state, wal, sum, replaced);
-            files.read_state(disk, dir)?;
+            files.read_state(disk, dir);
             segments.push(files);
         }
         for base in names.keys().filter(|base| has(base, segment::PROVISIONAL)) {
@@ -102,13 +102,12 @@ impl Files {
         Self { base, state, wal, idx, sum, replaced, covers: base, len: 0 }
     }
 
-    fn read_state(&mut self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    /// What is gone by now, or cannot be read, is met again where it matters.
+    pub(in crate::storage) fn read_state(&mut self, disk: &dyn Disk, dir: &Path) {
         let len = disk.open(&dir.join(&self.wal), Open::Read).and_then(|file| file.len());
-        // One that is gone by now is met again where it matters.
         self.len = len.unwrap_or(0);
-        let note = Checksums::peek_note(disk, &dir.join(&self.sum), self.base, self.len)?;
-        self.covers = note.map_or(self.base, |note| note.covers);
-        Ok(())
+        let note = Checksums::peek_note(disk, &dir.join(&self.sum), self.base, self.len);
+        self.covers = note.ok().flatten().map_or(self.base, |note| note.covers);
     }
 }
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::model::Offset;
 use crate::model::limits::INDEX_INTERVAL_BYTES;
 use crate::record::{HEADER_LEN, Header, MAGIC_V1, wire};
+use crate::storage::compare::is_medium_error;
 use crate::storage::disk::{Disk, File, Open};
 use crate::storage::index::{ENTRY_LEN, IndexEntry};
 
@@ -17,6 +18,8 @@ pub(in crate::storage) struct Listed {
     entries: Vec<IndexEntry>,
     /// Something else than zeros stands behind them.
     garbage: bool,
+    /// The disk does not give them.
+    unreadable: bool,
 }
 
 impl Listed {
@@ -34,8 +37,12 @@ impl Listed {
         let most = (log_len / HEADER_LEN as u64 + 2).saturating_mul(ENTRY_LEN);
         let len = file.len()?.min(most.max(1 << 20));
         let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX)];
-        let read = file.read_full_at(&mut bytes, 0)?;
-        Ok(Some(Self::parse(&bytes[..read])))
+        match file.read_full_at(&mut bytes, 0) {
+            Err(error) if is_medium_error(&error) => {
+                Ok(Some(Self { unreadable: true, ..Self::default() }))
+            }
+            read => Ok(Some(Self::parse(&bytes[..read?]))),
+        }
     }
 
     fn parse(bytes: &[u8]) -> Self {
@@ -49,7 +56,8 @@ impl Listed {
             entries.push(IndexEntry { offset, position });
             rest = &rest[16..];
         }
-        Self { entries, garbage: rest.iter().any(|&byte| byte != 0) }
+        let garbage = rest.iter().any(|&byte| byte != 0);
+        Self { entries, garbage, unreadable: false }
     }
 
     /// The entries for the log's first `end` bytes.
@@ -110,7 +118,8 @@ pub(super) struct Comparing<'a> {
 
 impl<'a> Comparing<'a> {
     pub(super) fn new(listed: &'a Listed) -> Self {
-        Self { listed, done: 0, last: None, wrong: None }
+        let wrong = listed.unreadable.then(|| "cannot be read".to_owned());
+        Self { listed, done: 0, last: None, wrong }
     }
 
     fn say(&mut self, what: impl FnOnce() -> String) {

@@ -48,6 +48,8 @@ pub enum Kind {
     /// The log ends in bytes that are not what was accepted, or not the whole of it. Nothing of them was flushed, as far as
     /// is known; a start cuts them off.
     TornTail,
+    /// The disk does not give it, or the system does not.
+    Unreadable,
     /// The file is shorter than what was flushed of it.
     TooShort,
     /// A sealed file is longer than what was flushed of it.
@@ -80,6 +82,12 @@ pub enum Kind {
     Replacement,
     /// A backup that was not finished.
     Unfinished,
+    /// The catalog is not one.
+    Catalog,
+    /// A partition that is in the catalog has no directory.
+    Missing,
+    /// Its topic was deleted meanwhile.
+    Deleted,
     /// Nothing of HermitMQ's.
     Stranger,
 }
@@ -89,7 +97,7 @@ impl Kind {
     pub(in crate::storage) fn is_repaired(self, quarantine: bool) -> bool {
         match self {
             Self::Damaged | Self::TooShort | Self::TooLong => quarantine,
-            Self::Gap | Self::Overlap | Self::Unfinished => false,
+            Self::Gap | Self::Overlap | Self::Unfinished | Self::Unreadable => false,
             _ => true,
         }
     }

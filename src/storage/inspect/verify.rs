@@ -11,9 +11,12 @@ use super::read_only::ReadOnlyDisk;
 use super::report::{Finding, InspectError, Kind, PartitionReport, SegmentReport, Severity, State};
 use super::view::{Behind, View};
 use crate::model::Offset;
+use crate::storage::checksums::{Checksums, Marked};
+use crate::storage::compare::is_medium_error;
 use crate::storage::damage::BadRange;
 use crate::storage::disk::{Disk, Open};
 use crate::storage::index::{IndexEntry, IndexPolicy};
+use crate::storage::segment;
 
 /// A broker beside this may remove a segment, or merge some, between two looks: then the look begins again.
 const ATTEMPTS: u32 = 20;
@@ -60,13 +63,7 @@ pub fn is_partition(disk: &Arc<dyn Disk>, dir: &Path) -> Result<bool, InspectErr
 pub fn partition_bytes(disk: &Arc<dyn Disk>, dir: &Path) -> Result<u64, InspectError> {
     let disk = ReadOnlyDisk(Arc::clone(disk));
     let layout = Layout::read(&disk, dir).map_err(InspectError::at(dir))?;
-    let mut bytes = 0;
-    for files in layout.segments {
-        // One that is gone by now is met again where it matters.
-        let file = disk.open(&dir.join(files.wal), Open::Read);
-        bytes += file.and_then(|file| file.len()).unwrap_or(0);
-    }
-    Ok(bytes)
+    Ok(layout.segments.iter().map(|files| files.len).sum())
 }
 
 /// Looks at all segments; also says what is wrong between and beside them.
@@ -79,7 +76,12 @@ pub(in crate::storage) fn examine_all(
     let mut attempt = 1;
     loop {
         match look(disk, dir, live, progress) {
-            Err(error) if error.source.kind() == io::ErrorKind::NotFound && attempt < ATTEMPTS => {
+            // Not if all of it is gone.
+            Err(error)
+                if error.source.kind() == io::ErrorKind::NotFound
+                    && attempt < ATTEMPTS
+                    && disk.list(dir).is_ok() =>
+            {
                 attempt += 1;
             }
             Ok((segments, _)) if live && attempt < ATTEMPTS && overlap(&segments) => attempt += 1,
@@ -96,7 +98,12 @@ fn look(
 ) -> Result<(Vec<Examined>, Vec<Finding>), InspectError> {
     let Layout { segments: all, beside: mut findings } =
         Layout::read(disk, dir).map_err(InspectError::at(dir))?;
+    if !live {
+        lost_segments(disk, dir, &all, &mut findings);
+    }
     let mut segments: Vec<Examined> = Vec::new();
+    // The one before could be read: what lies between it and the next one can be told.
+    let mut known = false;
     for (number, files) in all.iter().enumerate() {
         let at = dir.join(&files.wal);
         if live && files.state == State::Provisional {
@@ -106,11 +113,19 @@ fn look(
         let next = all.get(number + 1).filter(|next| next.state != State::Provisional);
         let next = next.filter(|_| files.state == State::Sealed).map(|next| next.base);
         let mut examine = || examine(disk, dir, files, next, live, progress);
-        let mut found = examine().map_err(InspectError::at(&at))?;
-        if live && found.is_damaged() {
+        let mut examined = examine();
+        if live && examined.as_ref().is_ok_and(Examined::is_damaged) {
             // It may have been replaced meanwhile.
-            found = examine().map_err(InspectError::at(&at))?;
+            examined = examine();
         }
+        let follows_known = std::mem::replace(&mut known, examined.is_ok());
+        let mut found = match examined {
+            Err(error) if is_medium_error(&error) => {
+                findings.push(unreadable(disk, dir, files, &error));
+                continue;
+            }
+            examined => examined.map_err(InspectError::at(&at))?,
+        };
         if files.state == State::Provisional {
             let before = segments.last().map(|before| before.report.next_offset);
             let follows = before == Some(files.base) && found.view.sums.is_some();
@@ -120,7 +135,7 @@ fn look(
                 "does not follow on the segment before it; a start sets it aside"
             };
             found.report.findings.push(provisional(files, message));
-        } else if let Some(before) = segments.last_mut() {
+        } else if let Some(before) = segments.last_mut().filter(|_| follows_known) {
             let gap = before.until(Some(files.base));
             before.report.findings.extend(gap);
         }
@@ -142,6 +157,44 @@ fn overlap(segments: &[Examined]) -> bool {
 
 fn provisional(files: &Files, message: &str) -> Finding {
     Finding::note(Kind::Provisional, &files.wal, message)
+}
+
+/// The disk does not give what is needed to judge a segment. What cannot be read of its log or of its index is no such error:
+/// then it are the checksums, or a whole file.
+pub(super) fn unreadable(
+    disk: &ReadOnlyDisk,
+    dir: &Path,
+    files: &Files,
+    error: &io::Error,
+) -> Finding {
+    let log = disk.open(&dir.join(&files.wal), Open::Read).and_then(|file| file.len());
+    let file = if log.is_ok() { &files.sum } else { &files.wal };
+    let message = format!("cannot be read: {error}; the segment was not looked at");
+    Finding::damage(Kind::Unreadable, file, &message)
+}
+
+/// Checksums behind the last segment say that there was one, and what was flushed of it. What a crash leaves there says that
+/// nothing was.
+fn lost_segments(disk: &ReadOnlyDisk, dir: &Path, all: &[Files], findings: &mut [Finding]) {
+    let last = all.iter().map(|files| files.base).max();
+    let aside = findings.iter().filter(|finding| finding.kind == Kind::SetAside);
+    let aside: Vec<_> = aside.map(|finding| finding.file.clone()).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.kind == Kind::Orphan) {
+        let base = segment::parse_name(&finding.file, segment::SUM);
+        let Some(base) = base.filter(|&base| Some(base) > last) else { continue };
+        if aside.iter().any(|name| name.starts_with(&format!("{base:020}."))) {
+            continue;
+        }
+        let sums = Checksums::open(disk, &dir.join(&finding.file), base, 0, 0);
+        let marked = sums.ok().flatten().map(|sums| sums.marked());
+        if let Some(Marked::Upto(mark)) = marked
+            && mark.position > 0
+        {
+            *finding =
+                Finding::damage(Kind::Gap, &finding.file, "the log of these checksums is gone")
+                    .offsets(&(base..mark.next_offset));
+        }
+    }
 }
 
 /// Looks at one segment.
@@ -225,6 +278,11 @@ fn tell_length(view: &View, report: &mut SegmentReport) {
                 "the log ends in bytes that are not what was accepted, or not the whole of it";
             report.findings.push(Finding::damage(Kind::TornTail, wal, message).bytes(range));
         }
+        Behind::Unreadable(range) => {
+            let message = "behind what was flushed the disk does not give all bytes; a start neither serves nor cuts these";
+            report.findings.push(Finding::damage(Kind::Unreadable, wal, message).bytes(range));
+            report.damaged_bytes += range.end - range.start;
+        }
         Behind::Surplus(range) => {
             let message = "more bytes than were flushed before the segment was sealed";
             report.findings.push(Finding::damage(Kind::TooLong, wal, message).bytes(range));
@@ -250,6 +308,12 @@ impl Examined {
     /// The file is shorter than what was flushed of it.
     pub(in crate::storage) fn is_too_short(&self) -> bool {
         self.view.flushed.is_some_and(|mark| mark.position > self.view.len)
+    }
+
+    /// No repair touches it: a provisional one is the next start's to judge, and of what cannot be read nobody can say what it
+    /// is.
+    pub(in crate::storage) fn is_left_alone(&self) -> bool {
+        self.report.state == State::Provisional || matches!(self.view.behind, Behind::Unreadable(_))
     }
 
     /// Bytes behind what was flushed before the segment was sealed.

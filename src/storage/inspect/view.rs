@@ -10,6 +10,7 @@ use super::report::{Finding, Kind, State};
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
 use crate::storage::checksums::{BLOCK, Checksums, Mark, Marked};
+use crate::storage::compare::is_medium_error;
 use crate::storage::damage::Frames;
 use crate::storage::disk::{Disk, File, Open};
 use crate::storage::forgiving::Forgiving;
@@ -26,6 +27,8 @@ pub(in crate::storage) enum Behind {
     Torn(Range<u64>),
     /// What a broker is writing, and has not flushed.
     Unflushed(Range<u64>),
+    /// What a start would neither serve nor cut off, because the disk does not give it.
+    Unreadable(Range<u64>),
     /// Bytes behind the end of a sealed segment.
     Surplus(Range<u64>),
 }
@@ -176,7 +179,17 @@ impl View {
     /// What was flushed, and what was written behind it, as far as its checksums say that it is what was written.
     fn written_part(&mut self, mark: &Mark) -> io::Result<()> {
         let Some(sums) = &self.sums else { return Ok(()) };
-        let covered = coverage(&*self.walked, sums, mark, self.len)?;
+        // As at a start: what an earlier process was told to be written, and was not, is not believed from memory. The system
+        // lets go of nothing that it has still to write.
+        self.file.forget(mark.position / BLOCK * BLOCK, self.len);
+        let covered = match coverage(&*self.file, sums, mark, self.len) {
+            Err(error) if is_medium_error(&error) => {
+                self.flushed_part(mark);
+                self.behind = Behind::Unreadable(mark.position..self.len);
+                return Ok(());
+            }
+            covered => covered?,
+        };
         let range = mark.position..covered.end;
         let mut walk = Walk::new(&*self.walked, range, mark.next_offset, Offsets::Exact);
         while let Step::Frame(..) = walk.next()? {}

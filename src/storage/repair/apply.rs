@@ -68,8 +68,31 @@ impl<'a> Work<'a> {
         cut.chain(taken).chain(sums).chain(index).collect()
     }
 
-    /// Does it, in an order in which every step leaves a directory that a broker can start on.
+    /// Does it, in an order in which every step leaves a directory that a broker can start on. After an error nothing is left
+    /// behind that only takes up space, unless it was the first of what cannot be taken back.
     pub(super) fn apply(&self, env: &Environment, dir: &Path) -> io::Result<()> {
+        let disk = &*env.disk;
+        let prepared = self.prepare(env, dir);
+        if prepared.is_err() {
+            self.take_back(disk, dir);
+        }
+        prepared?;
+        if !self.take_out.is_empty() {
+            replace::finish(disk, dir, self.segment.view.files.base)?;
+        } else if let Some((torn, _)) = &self.cut {
+            let file = disk.open(&self.path(dir, segment::WAL), Open::Existing)?;
+            file.set_len(torn.start)?;
+            file.sync_data()?;
+        }
+        let renewed = if self.index { self.renew_index(disk, dir) } else { Ok(()) };
+        if renewed.is_err() {
+            let _ = disk.remove_file(&self.path(dir, replace::IDX_TEMPORARY));
+        }
+        renewed
+    }
+
+    /// All that comes before bytes of the log are taken away.
+    fn prepare(&self, env: &Environment, dir: &Path) -> io::Result<()> {
         let disk = &*env.disk;
         for (range, name) in self
             .cut
@@ -77,16 +100,34 @@ impl<'a> Work<'a> {
             .map(|(range, name)| (range, name))
             .chain(self.take_out.iter().map(|(bad, name)| (&bad.positions, name)))
         {
-            self.keep(disk, range, &dir.join(name))?;
+            // What cannot be read is zeros in the copy.
+            keep(disk, &*self.segment.view.walked, range.clone(), &dir.join(name))?;
         }
         if !self.take_out.is_empty() {
-            self.rewrite(env, dir)?;
+            self.rewrite(env, dir)
         } else if self.sums {
-            self.renew_sums(env, dir)?;
+            self.renew_sums(env, dir)
+        } else {
+            Ok(())
         }
-        if !self.index {
-            return Ok(());
+    }
+
+    /// Removes what was prepared for nothing: on a full disk it would be in the way of the next attempt.
+    fn take_back(&self, disk: &dyn Disk, dir: &Path) {
+        if disk.open(&self.path(dir, replace::WAL_SWAP), Open::Read).is_ok() {
+            // It was decided all the same.
+            return;
         }
+        let temporary = [replace::WAL_TEMPORARY, replace::SUM_SWAP, replace::SUM_TEMPORARY];
+        let temporary = temporary.map(|extension| self.path(dir, extension));
+        let kept = self.take_out.iter().map(|(_, name)| name);
+        let kept = kept.chain(self.cut.iter().map(|(_, name)| name)).map(|name| dir.join(name));
+        for path in temporary.into_iter().chain(kept) {
+            let _ = disk.remove_file(&path);
+        }
+    }
+
+    fn renew_index(&self, disk: &dyn Disk, dir: &Path) -> io::Result<()> {
         let idx = self.path(dir, segment::IDX);
         if self.take_out.is_empty() {
             return index::replace(disk, &idx, &self.segment.entries);
@@ -98,18 +139,8 @@ impl<'a> Work<'a> {
         segment::path(dir, self.segment.view.files.base, extension)
     }
 
-    /// Copies what is taken away. What cannot be read is zeros in the copy.
-    fn keep(&self, disk: &dyn Disk, range: &Range<u64>, path: &Path) -> io::Result<()> {
-        let kept = keep(disk, &*self.segment.view.walked, range.clone(), path);
-        if kept.is_err() {
-            // Half a copy is of no use.
-            let _ = disk.remove_file(path);
-        }
-        kept
-    }
-
-    /// Makes the checksums anew, and cuts off what is behind the end: in this order, because they say how far the log was
-    /// flushed, and what is behind that is cut by every start.
+    /// Makes the checksums anew. What is behind the end is cut off after that, because they say how far the log was flushed,
+    /// and what is behind that is cut by every start.
     fn renew_sums(&self, env: &Environment, dir: &Path) -> io::Result<()> {
         let disk = &*env.disk;
         let file = disk.open(&self.path(dir, segment::WAL), Open::Existing)?;
@@ -124,15 +155,10 @@ impl<'a> Work<'a> {
         };
         sums.write(disk, &temporary)?;
         disk.rename(&temporary, &self.path(dir, segment::SUM))?;
-        disk.sync_dir(dir)?;
-        if let Some((torn, _)) = &self.cut {
-            file.set_len(torn.start)?;
-            file.sync_data()?;
-        }
-        Ok(())
+        disk.sync_dir(dir)
     }
 
-    /// Writes the segment again without the damaged frames, and puts it in its place.
+    /// Writes the segment again without the damaged frames, and decides that this takes its place.
     fn rewrite(&self, env: &Environment, dir: &Path) -> io::Result<()> {
         let disk = &*env.disk;
         let file = disk.open(&self.path(dir, replace::WAL_TEMPORARY), Open::Truncate)?;
@@ -144,7 +170,7 @@ impl<'a> Work<'a> {
         file.sync_data()?;
         let sums = self.new_sums(env, &*file, end);
         sums.write(disk, &self.path(dir, replace::SUM_SWAP))?;
-        replace::replace(disk, dir, self.segment.view.files.base)
+        replace::decide(disk, dir, self.segment.view.files.base)
     }
 
     /// Bytes that stay.

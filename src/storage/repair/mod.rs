@@ -12,12 +12,13 @@ mod sums;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::disk::Open;
 use super::inspect::{
     Behind, Examined, Finding, InspectError, Layout, ReadOnlyDisk, Severity, State, examine_all,
 };
 use super::log::Environment;
 use super::recovery::TORN;
-use super::replace;
+use super::{replace, segment};
 use apply::{Names, Work};
 
 pub use report::{Action, Repair, Step};
@@ -63,6 +64,14 @@ fn run(
         }
         repair.steps.push(Step::new(Action::FinishReplacement, &files.wal));
     }
+    for files in layout.segments.iter().filter(|files| files.state == State::Active) {
+        if options.apply {
+            // What is judged is what the disk has, as at a start.
+            let wal = segment::path(dir, files.base, segment::WAL);
+            let synced = env.disk.open(&wal, Open::Existing).and_then(|file| file.sync_data());
+            synced.map_err(InspectError::at(wal))?;
+        }
+    }
     let (segments, findings) = examine_all(&looked, dir, false, progress)?;
     let mut names = Names::read(&looked, dir).map_err(InspectError::at(dir))?;
     for segment in &segments {
@@ -81,8 +90,7 @@ fn run(
 fn plan<'a>(segment: &'a Examined, quarantine: bool, names: &mut Names) -> Work<'a> {
     let base = segment.view.files.base;
     let mut work = Work::none(segment);
-    if segment.report.state == State::Provisional {
-        // It is the next start's to say whether it is part of the log.
+    if segment.is_left_alone() {
         return work;
     }
     if let Behind::Torn(range) = &segment.view.behind {
@@ -97,14 +105,16 @@ fn plan<'a>(segment: &'a Examined, quarantine: bool, names: &mut Names) -> Work<
     }
     let rewritten = !work.take_out.is_empty();
     let shorter = quarantine && segment.is_too_short();
-    work.sums = rewritten || work.cut.is_some() || shorter || segment.sums_wrong;
+    // New checksums of a segment that is too short would say that it is whole.
+    let renewed = segment.sums_wrong && !segment.is_too_short();
+    work.sums = rewritten || work.cut.is_some() || shorter || renewed;
     work.index = rewritten || segment.index_wrong;
     work
 }
 
 /// What stays as it is.
 fn left(segment: &Examined, quarantine: bool) -> Vec<Finding> {
-    let quarantine = quarantine && segment.report.state != State::Provisional;
+    let quarantine = quarantine && !segment.is_left_alone();
     let stays = |finding: &&Finding| {
         finding.severity == Severity::Damage && !finding.kind.is_repaired(quarantine)
     };

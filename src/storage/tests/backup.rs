@@ -1,7 +1,7 @@
 //! `backup`: what was flushed when it began is in the copy, and neither side ever changes the other.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::super::backup::{BackedUp, BackupOptions, backup_partition};
 use super::super::disk::Duplicate;
@@ -162,6 +162,14 @@ struct Retaining {
     disk: SimDisk,
     oldest: [Offset; 2],
     done: Arc<AtomicBool>,
+    /// Files copied or linked.
+    copied: Arc<AtomicUsize>,
+}
+
+impl Retaining {
+    fn new(disk: &SimDisk, oldest: [Offset; 2]) -> Self {
+        Self { disk: disk.clone(), oldest, done: Arc::default(), copied: Arc::default() }
+    }
 }
 
 impl DiskOver for Retaining {
@@ -177,6 +185,7 @@ impl DiskOver for Retaining {
                 }
             }
         }
+        self.copied.fetch_add(1, Ordering::Relaxed);
         self.disk.duplicate(from, to, link)
     }
 }
@@ -186,13 +195,83 @@ fn a_segment_that_is_deleted_meanwhile_makes_it_begin_again() {
     let disk = SimDisk::default();
     let bytes = filled(&disk, 4);
     let bases = bases(&disk);
-    let oldest = [bases[0], bases[1]];
-    let retaining = Retaining { disk: disk.clone(), oldest, done: Arc::default() };
-    let done = backup(&retaining, true, true);
+    let done = backup(&Retaining::new(&disk, [bases[0], bases[1]]), true, true);
     assert_eq!(done.segments, 2);
     assert_clean(&disk);
     let Opened { log, .. } = open_on(&disk, Path::new(COPY), SEGMENT);
     let start = frames_of(&bytes).into_iter().find(|frame| frame.0 == bases[2]).unwrap();
     assert_eq!(log.start_offset(), bases[2]);
     assert!(read_from(&log, bases[2]) == (bytes[start.2.start..].to_vec(), End::Tail));
+}
+
+/// It will not become whole by being copied again; and whoever restores the copy is told.
+#[test]
+fn a_damaged_segment_is_copied_once_and_named() {
+    for live in [true, false] {
+        let disk = SimDisk::default();
+        filled(&disk, 4);
+        let segments = bases(&disk).len();
+        let counting = Retaining::new(&disk, [Offset::MAX; 2]);
+        let wal = disk.read(&path(0, "wal")).unwrap();
+        disk.put(&path(0, "wal"), &wal[..wal.len() - 10]);
+        let done = backup(&counting, live, true);
+        assert_eq!(done.damaged, ["00000000000000000000.wal"]);
+        assert_eq!(done.segments, segments as u64);
+        let copied = counting.copied.load(Ordering::Relaxed);
+        assert!(copied <= 3 * segments, "{copied} files");
+        assert!(disk.read(&Path::new(COPY).join("00000000000000000000.wal")).is_some());
+    }
+}
+
+/// Segments that are as they were are not copied again.
+#[test]
+fn what_has_not_changed_stays_copied() {
+    let disk = SimDisk::default();
+    filled(&disk, 6);
+    let bases = bases(&disk);
+    // Not what retention does, but all the same for the copy.
+    let retaining = Retaining::new(&disk, [bases[3], bases[4]]);
+    let done = backup(&retaining, true, true);
+    assert_eq!(done.segments, bases.len() as u64 - 2);
+    let copied = retaining.copied.load(Ordering::Relaxed);
+    assert!(copied <= 3 * bases.len(), "{copied} files");
+    let name = |base: &Offset| format!("{COPY}/{base:020}.wal");
+    let there: Vec<_> =
+        bases.iter().filter(|base| disk.read(Path::new(&name(base))).is_some()).collect();
+    assert_eq!(there.len(), bases.len() - 2);
+}
+
+/// A disk on which no copy is made.
+#[derive(Debug, Clone)]
+struct Refusing(SimDisk, rustix::io::Errno);
+
+impl DiskOver for Refusing {
+    fn disk(&self) -> &dyn Disk {
+        &self.0
+    }
+
+    fn duplicate(&self, _: &Path, _: &Path, _: bool) -> io::Result<Duplicate> {
+        Err(self.1.into())
+    }
+}
+
+/// Where nothing can be written it ends; what cannot be read is named, and the rest copied.
+#[test]
+fn errors_name_the_side_that_they_are_of() {
+    let run = |errno| {
+        let disk = SimDisk::default();
+        filled(&disk, 3);
+        let segments = bases(&disk).len();
+        let shared: Arc<dyn Disk> = Arc::new(Refusing(disk, errno));
+        let options = BackupOptions { live: true, link: true };
+        let (from, to) = (Path::new(DIR), Path::new(COPY));
+        (backup_partition(&shared, from, to, options, &mut |_| {}), segments)
+    };
+    let error = run(rustix::io::Errno::NOSPC).0.unwrap_err();
+    assert!(error.path.starts_with(COPY), "{error}");
+    // The active one is not copied as a file.
+    let (done, segments) = run(rustix::io::Errno::IO);
+    let done = done.unwrap();
+    assert_eq!((done.segments, done.unreadable.len()), (1, segments - 1));
+    assert!(done.unreadable.iter().all(|error| error.starts_with(DIR)), "{done:?}");
 }

@@ -441,3 +441,113 @@ fn what_the_disk_cannot_give_is_damage() {
         }
     }
 }
+
+fn verify_failing(disk: &SimDisk, path: PathBuf, bytes: Range<u64>) -> PartitionReport {
+    let shared: Arc<dyn Disk> = Arc::new(Failing { disk: disk.clone(), path, bytes });
+    verify_partition(&shared, Path::new(DIR), false, &mut |_| {}).unwrap()
+}
+
+/// A segment whose checksums cannot be read is not judged, all others are; an index that cannot be read is made anew.
+#[test]
+fn a_derived_file_that_cannot_be_read_hides_nothing_else() {
+    let (disk, bytes) = two_segments();
+    let second = bases(&disk)[1];
+    let mut wal = disk.read(&path(second, "wal")).unwrap();
+    wal[100] ^= 1;
+    disk.put(&path(second, "wal"), &wal);
+    let report = verify_failing(&disk, path(0, "sum"), 0..8);
+    let kinds: Vec<_> = damage(&report).iter().map(|finding| finding.kind).collect();
+    assert_eq!(kinds, [Kind::Damaged, Kind::Unreadable], "{report:?}");
+    assert_eq!(report.findings[0].file, "00000000000000000000.sum");
+    let shared: Arc<dyn Disk> =
+        Arc::new(Failing { disk: disk.clone(), path: path(0, "sum"), bytes: 0..8 });
+    let (mut shown, mut found) = (Vec::new(), Vec::new());
+    let mut visit = |dumped: Dumped<'_>| {
+        match dumped {
+            Dumped::Frame(frame) => shown.push(frame.offset),
+            Dumped::Finding(finding) => found.push(finding.clone()),
+        }
+        ControlFlow::Continue(())
+    };
+    let all = 0..Offset::MAX;
+    assert!(dump_partition(&shared, Path::new(DIR), false, all, &mut visit).unwrap().is_continue());
+    let [first, damaged] = &found[..] else { panic!("{found:?}") };
+    assert_eq!((first.kind, damaged.kind), (Kind::Unreadable, Kind::Damaged));
+    let bad = damaged.offsets.unwrap();
+    let good = by_offset(&bytes)
+        .into_keys()
+        .filter(|offset| *offset >= second && !(bad.from..bad.to.unwrap()).contains(offset));
+    assert_eq!(shown, good.collect::<Vec<_>>(), "what can be read is shown");
+
+    let report = verify_failing(&disk, path(0, "idx"), 0..8);
+    let found: Vec<_> = report.findings().map(|finding| finding.kind).collect();
+    assert_eq!(found, [Kind::IndexWrong, Kind::Damaged], "{report:?}");
+}
+
+/// A frame that was appended and not flushed, and one that was.
+fn half_flushed() -> (SimDisk, Vec<u8>) {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    let mut bytes = append(&log, record(&[1; 5000])).unwrap();
+    log.flush().unwrap();
+    bytes.extend(append(&log, record(&[2; 9000])).unwrap());
+    (disk, bytes)
+}
+
+/// A start cuts nothing that it cannot read.
+#[test]
+fn a_tail_that_cannot_be_read_is_not_a_torn_one() {
+    let (disk, bytes) = half_flushed();
+    let disk = disk.kill();
+    let report = verify_failing(&disk, path(0, "wal"), 8192..9000);
+    let found = damage(&report);
+    let [finding] = found[..] else { panic!("{found:?}") };
+    assert_eq!(finding.kind, Kind::Unreadable);
+    assert_eq!(finding.bytes.unwrap().to, Some(bytes.len() as u64));
+}
+
+/// After a failed flush memory says that everything is there, and the disk does not have it.
+#[test]
+fn what_a_failed_flush_has_left_in_memory_is_not_believed() {
+    let (disk, bytes) = half_flushed();
+    let mut seed = super::super::sim_disk::Seeded::new(1);
+    let Opened { log, .. } = open(&disk.kill(), 1 << 20);
+    assert_log_is(&log, &bytes);
+    drop(log);
+    // The flush of a broker that goes on fails.
+    let disk = disk.crash(&mut seed);
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    append(&log, record(&[3; 9000])).unwrap();
+    disk.faults(|faults| faults.sync_error = true);
+    assert!(log.flush().is_err());
+    let disk = disk.kill();
+    let started = disk.kill();
+    let shared: Arc<dyn Disk> = Arc::new(disk);
+    let report = verify_partition(&shared, Path::new(DIR), false, &mut |_| {}).unwrap();
+    let cut = open(&started, 1 << 20).metrics.torn_bytes.get();
+    assert!(cut > 9000);
+    let found = damage(&report);
+    let [torn] = found[..] else { panic!("{report:?}") };
+    assert_eq!(torn.kind, Kind::TornTail);
+    let span = torn.bytes.unwrap();
+    assert_eq!(span.to.unwrap() - span.from, cut, "as a start sees it");
+}
+
+/// Nothing but its checksums tells of it: a start would give its offsets again.
+#[test]
+fn a_last_segment_that_is_gone_is_damage() {
+    let (disk, bytes) = two_segments();
+    let (second, end) = (bases(&disk)[1], frames_of(&bytes).last().unwrap().1);
+    disk.remove(&path(second, "wal"));
+    let report = verify(&disk);
+    let found = damage(&report);
+    let [gap] = found[..] else { panic!("{report:?}") };
+    assert_eq!((gap.kind, gap.offsets.unwrap().from), (Kind::Gap, second));
+    assert_eq!(gap.offsets.unwrap().to, Some(end));
+
+    // What a crash leaves of a segment that was being begun says that nothing of it was flushed.
+    let disk = SimDisk::default();
+    drop(open(&disk, SMALL));
+    disk.remove(&path(0, "wal"));
+    assert_eq!(verify(&disk).severity(), Some(Severity::Note));
+}

@@ -512,3 +512,101 @@ fn after_a_repair_a_broker_serves_what_a_dump_shows() {
         );
     }
 }
+
+/// Bytes of the header of a file of checksums.
+const FIRST_ENTRY: usize = 512;
+
+/// Checksums that were made anew from a log that was cut would call it whole.
+#[test]
+fn what_is_missing_is_not_forgotten_over_checksums_that_are_wrong() {
+    let (disk, _) = two_segments();
+    let wal = disk.read(&path(0, "wal")).unwrap();
+    disk.put(&path(0, "wal"), &wal[..wal.len() - 300]);
+    let mut sum = disk.read(&path(0, "sum")).unwrap();
+    // The checksum of the first block.
+    sum[FIRST_ENTRY] ^= 0x20;
+    disk.put(&path(0, "sum"), &sum);
+    let kinds = |report: &super::super::inspect::PartitionReport| -> Vec<Kind> {
+        report.findings().map(|finding| finding.kind).collect()
+    };
+    assert!(kinds(&verify(&disk)).contains(&Kind::ChecksumsDamaged), "{:?}", verify(&disk));
+    let done = repair(&disk, false);
+    assert!(done.left.iter().any(|left| left.kind == Kind::TooShort), "{done:?}");
+    assert!(kinds(&verify(&disk)).contains(&Kind::TooShort));
+}
+
+/// Each attempt that runs out of space leaves the disk as it was.
+#[test]
+fn a_repair_without_space_leaves_nothing_behind() {
+    let (pristine, ..) = much_to_do();
+    let options = RepairOptions { quarantine: true, apply: true };
+    let run = |disk: &SimDisk| {
+        let env = environment(Arc::new(disk.clone()));
+        repair_partition(&env, Path::new(DIR), options, &mut |_| {}).1
+    };
+    let mut failed = 0;
+    for space in (0..40_000).step_by(250) {
+        let disk = pristine.kill();
+        disk.faults(|faults| faults.space = Some(space));
+        if run(&disk).is_ok() {
+            break;
+        }
+        failed += 1;
+        let segments = verify(&disk).segments;
+        for file in disk.files() {
+            let name = file.file_name().unwrap().to_str().unwrap().to_owned();
+            assert!(!name.contains(".tmp") && !name.contains(".swap"), "{space}: {name}");
+        }
+        // What is kept of a segment is there if that segment was repaired.
+        let kept = |base: Offset| {
+            let name = format!("{base:020}.");
+            let is_kept = |file: &PathBuf| {
+                let name_of = file.file_name().unwrap().to_str().unwrap();
+                name_of.starts_with(&name)
+                    && (name_of.contains(".bad-") || name_of.contains(".torn-"))
+            };
+            disk.files().iter().any(is_kept)
+        };
+        for segment in segments {
+            let damaged = segment.findings.iter().any(|one| one.severity == Severity::Damage);
+            assert_ne!(damaged, kept(segment.base), "{space}: {segment:?}");
+        }
+        disk.faults(|faults| faults.space = None);
+        run(&disk).unwrap();
+        assert_eq!(verify(&disk).severity(), Some(Severity::Note));
+    }
+    assert!(failed > 20, "{failed}");
+}
+
+/// What cannot be flushed may be gone from the disk, whatever memory says of it.
+#[test]
+fn a_log_that_cannot_be_flushed_is_left_as_it_is() {
+    let (disk, ..) = much_to_do();
+    disk.faults(|faults| faults.sync_error = true);
+    let options = RepairOptions { quarantine: true, apply: true };
+    let before = everything(&disk);
+    let env = environment(Arc::new(disk.clone()));
+    let (done, result) = repair_partition(&env, Path::new(DIR), options, &mut |_| {});
+    assert!(result.is_err() && done.steps.is_empty() && before == everything(&disk));
+}
+
+/// Nobody knows what it is.
+#[test]
+fn a_tail_that_cannot_be_read_is_not_cut() {
+    let disk = SimDisk::default();
+    let Opened { log, .. } = open(&disk, 1 << 20);
+    append(&log, record(&[1; 5000])).unwrap();
+    log.flush().unwrap();
+    append(&log, record(&[2; 9000])).unwrap();
+    let disk = disk.kill();
+    disk.remove(&path(0, "idx"));
+    disk.faults(|faults| faults.unreadable = Some((".wal", 8192..9000)));
+    for quarantine in [false, true] {
+        let before = everything(&disk);
+        let done = repair(&disk, quarantine);
+        assert_eq!(done.steps, []);
+        let kinds: Vec<_> = done.left.iter().map(|left| left.kind).collect();
+        assert_eq!(kinds, [Kind::Unreadable]);
+        assert!(before == everything(&disk));
+    }
+}
