@@ -91,6 +91,26 @@ fn each_layer_wins_over_the_one_before() {
 }
 
 #[test]
+fn a_file_that_cannot_be_looked_at_is_not_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("right.toml"), "server.port = 1").unwrap();
+    // Neither a file that is not there nor one below what is no directory is one.
+    let search = vec![at("none.toml"), at("right.toml/a.toml"), at("right.toml")];
+    let mut sources = Sources { search, ..Sources::default() };
+    assert_eq!(Config::load(&sources).unwrap().config.server.port, 1);
+    // Whoever runs the tests may be allowed to look everywhere.
+    std::os::unix::fs::symlink(at("loop.toml"), at("loop.toml")).unwrap();
+    sources.search.insert(0, at("loop.toml"));
+    let error = Config::load(&sources).unwrap_err().to_string();
+    assert!(error.contains("loop.toml: cannot see whether it is there: "), "{error}");
+    std::fs::create_dir(at("dir.toml")).unwrap();
+    sources.search.insert(0, at("dir.toml"));
+    let error = Config::load(&sources).unwrap_err().to_string();
+    assert!(error.ends_with("dir.toml: cannot read it: is not a regular file"), "{error}");
+}
+
+#[test]
 fn the_file_of_the_original_works_unchanged() {
     let loaded = load("hermitmq.json", ORIGINAL, &[]).unwrap();
     let config = loaded.config;

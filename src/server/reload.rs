@@ -75,7 +75,7 @@ struct Difference {
 pub(super) fn reload(server: &mut Server, loaded: &mut Loaded, level: &Level, reread: Reread<'_>) {
     tracing::debug!("reading the configuration again");
     let kept = "the configuration stays as it was";
-    let new = match reread() {
+    let new = match reread(loaded.file.clone()) {
         Ok(new) => new,
         Err(error) => {
             for problem in error.problems() {
