@@ -127,8 +127,10 @@ pub(super) async fn guard(
     if let Err(problem) = authorize(&caller, path.as_str(), params) {
         return challenged(problem.into_response(), None);
     }
-    if !caller.proven && caller.table.has_rules() && !hosts.are_own(request.headers()) {
-        // A page could have given this listener a name of its own, and then come from the same site.
+    // A page could have given this listener a name of its own, and then come from the same site. Where nobody is asked who he is
+    // other programs come under names that are known to the network alone: there it is the page that counts.
+    let counts = caller.table.has_rules() || is_from_plain_page(request.headers());
+    if !caller.proven && counts && !hosts.are_own(request.headers()) {
         let detail = "without a token the host header must be an address, localhost or the name in admin.listen";
         return Problem::new(Kind::Misdirected, detail).of("host").into_response();
     }
@@ -307,6 +309,12 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     text("host").is_none_or(|host| !host.eq_ignore_ascii_case(authority))
 }
 
+/// Whether a browser sends it for a page that came without TLS: nothing shows then that the name in it is that of whoever it
+/// leads to. Browsers say where a request comes from with all that changes something, not with what only reads.
+fn is_from_plain_page(headers: &HeaderMap) -> bool {
+    headers.get("origin").is_some_and(|origin| !origin.as_bytes().starts_with(b"https://"))
+}
+
 /// A line for whoever audits what was done, when it is dropped: an end of the broker before the answer does not go untold.
 struct Told {
     caller: Caller,
@@ -389,6 +397,18 @@ mod tests {
             (&[("host", "a"), ("sec-fetch-site", "same-site"), ("origin", "http://a")], true),
         ] {
             assert_eq!(is_cross_site(&headers(list)), cross, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_came_with_tls_has_the_name_it_shows() {
+        for (list, plain) in [
+            (&[("host", "hermitmq.svc:9093")][..], false),
+            (&[("host", "evil.example:9093"), ("origin", "http://evil.example:9093")], true),
+            (&[("host", "a"), ("origin", "null")], true),
+            (&[("host", "a"), ("origin", "https://a"), ("sec-fetch-site", "same-origin")], false),
+        ] {
+            assert_eq!(is_from_plain_page(&headers(list)), plain, "{list:?}");
         }
     }
 }
