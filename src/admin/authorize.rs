@@ -18,11 +18,14 @@ use super::hosts::Hosts;
 use super::problem::{Kind, Problem};
 use super::state::State;
 use crate::access::{
-    Access, Credentials, Denied, Identity, Operation, Principal, Refused, Resource, Table,
+    Access, Credentials, Denied, HeldBack, Identity, Operation, Principal, Refused, Resource, Table,
 };
 use crate::metrics::RefusalKind;
 use crate::model::{GroupName, TopicName};
 use crate::tls::PeerCertificate;
+
+/// Where messages are stored.
+const MESSAGES: &str = "/api/v1/topics/{topic}/partitions/{partition}/messages";
 
 /// What is asked of each request.
 #[derive(Debug, Clone)]
@@ -135,16 +138,21 @@ pub(super) async fn guard(
         return Problem::new(Kind::Misdirected, detail).of("host").into_response();
     }
     request.extensions_mut().insert(caller.clone());
-    let response =
-        if changes { run_to_end(caller, request, next).await } else { next.run(request).await };
+    let stores = path.as_str() == MESSAGES;
+    let response = if changes {
+        run_to_end(Told { caller, stores, status: None }, request, next).await
+    } else {
+        next.run(request).await
+    };
     // Some are refused once it is known what they are about.
     challenged(response, None)
 }
 
 /// Answers a request that changes something, and tells of it. It goes on when whoever asked leaves, so that its outcome is known.
-async fn run_to_end(caller: Caller, request: Request, next: Next) -> Response {
+async fn run_to_end(told: Told, request: Request, next: Next) -> Response {
     let running = async move {
-        let mut told = Told { caller, status: None };
+        // The whole of it: it is dropped here.
+        let mut told = told;
         let response = next.run(request).await;
         told.status = Some(response.status());
         response
@@ -318,12 +326,29 @@ fn is_from_plain_page(headers: &HeaderMap) -> bool {
 /// A line for whoever audits what was done, when it is dropped: an end of the broker before the answer does not go untold.
 struct Told {
     caller: Caller,
+    /// It stores messages.
+    stores: bool,
     /// `None` while there is no answer: what was asked for may be done or not.
     status: Option<StatusCode>,
 }
 
+impl Told {
+    /// Each change is told. But messages come as often as somebody has some, and what was refused has changed nothing: of those
+    /// there may be no end, and the log is not to fill a disk. `None` for one that is not told.
+    fn held_back(&self) -> Option<HeldBack> {
+        let Caller { access, principal, .. } = &self.caller;
+        if self.stores || self.status.is_some_and(|status| status.is_client_error()) {
+            access.administered(principal)
+        } else {
+            Some(HeldBack::default())
+        }
+    }
+}
+
 impl Drop for Told {
     fn drop(&mut self) {
+        let Some(held_back) = self.held_back() else { return };
+        let told = |count: u64| (count > 0).then_some(count);
         let Caller { principal, peer, asked, .. } = &self.caller;
         tracing::info!(
             target: "hermitmq::audit",
@@ -333,6 +358,8 @@ impl Drop for Told {
             status = self.status.map(|status| status.as_u16()),
             done = self.status.map(|status| status.is_success()),
             outcome = self.status.is_none().then_some("unknown"),
+            held_back = told(held_back.like_it),
+            held_back_of_others = told(held_back.others),
             "administered"
         );
     }
@@ -361,6 +388,11 @@ mod tests {
 
     /// The audit log, without what the test is not about.
     fn told(status: Option<StatusCode>) -> String {
+        told_of(1, false, status)
+    }
+
+    /// The same of so many requests that store messages or not.
+    fn told_of(requests: usize, stores: bool, status: Option<StatusCode>) -> String {
         let (reader, writer) = std::io::pipe().unwrap();
         let log =
             tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(writer)).with_ansi(false);
@@ -370,10 +402,25 @@ mod tests {
             let (principal, asked) = (Principal::anonymous(), "DELETE /api/v1/topics/t".into());
             let caller =
                 Caller { principal, proven: false, table, generation: 0, access, peer, asked };
-            drop(Told { caller, status });
+            for _ in 0..requests {
+                drop(Told { caller: caller.clone(), stores, status });
+            }
         });
-        let line = std::io::read_to_string(reader).unwrap();
-        line.split_once("topics/t\"").unwrap().1.trim().to_owned()
+        let lines = std::io::read_to_string(reader).unwrap();
+        lines
+            .lines()
+            .map(|line| line.split_once("topics/t\"").unwrap().1.trim())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn each_change_is_told_and_of_what_has_no_end_only_so_much() {
+        let lines = |stores, status| told_of(300, stores, Some(status)).lines().count();
+        assert_eq!(lines(false, StatusCode::NO_CONTENT), 300);
+        assert_eq!(lines(false, StatusCode::INTERNAL_SERVER_ERROR), 300);
+        assert_eq!(lines(false, StatusCode::NOT_FOUND), 10);
+        assert_eq!(lines(true, StatusCode::OK), 10);
     }
 
     #[test]
