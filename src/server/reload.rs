@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Reread, Server, adapters};
+use super::{Reread, Server, adapters, warn_if_open};
 use crate::access::Table;
 use crate::broker::{BrokerError, Reconfiguration};
 use crate::config::{Config, Loaded};
@@ -141,6 +141,7 @@ fn replace_access(server: &Server, table: Table) {
     server.access.replace(table);
     server.plane.review();
     tracing::info!(target: "hermitmq::audit", tokens, rules, "identities and rules were read again");
+    warn_if_open(&server.access, server.addr());
 }
 
 /// Key to value; all topics together are one, and so is all of access.

@@ -178,3 +178,15 @@ fn the_file_that_was_found_stays_the_file() {
     }
     assert!(broker.terminate().0.success());
 }
+
+#[test]
+fn the_last_rule_is_not_taken_away_in_silence() {
+    let open = "[server]\nhost = '0.0.0.0'\n";
+    let rule =
+        "[[access.rule]]\nprincipals = ['anonymous']\noperations = ['produce']\ntopics = ['*']\n";
+    let configured = Configured::start(&format!("{open}{rule}"));
+    let warning = "whoever can connect may do everything: there are no rules (section access), and this is no loopback address";
+    assert_eq!(configured.count(warning), 0);
+    configured.reload(open, AGAIN);
+    assert_eq!(configured.count(warning), 1);
+}
