@@ -46,7 +46,11 @@ fn settings(file: &str) -> Vec<Setting> {
     for line in file.lines() {
         // Examples of keys that have no default are indented, and so are tables of examples.
         in_table = !line.is_empty() && (in_table || line.starts_with("#   [["));
-        let example = line.strip_prefix("#   ").filter(|_| !in_table);
+        let indented = line.strip_prefix("#   ");
+        if in_table && (indented.is_some() || line == "#") {
+            continue;
+        }
+        let example = indented;
         let key = line.strip_prefix('#').and_then(|rest| rest.split_once(" = "));
         if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             name.clone_into(&mut section);
@@ -66,7 +70,7 @@ fn settings(file: &str) -> Vec<Setting> {
                 text: format!("{} `{value}`", std::mem::take(&mut text)),
             });
         } else if let Some(comment) = line.strip_prefix('#') {
-            if !text.is_empty() {
+            if !text.is_empty() && !comment.is_empty() {
                 text.push(' ');
             }
             text.push_str(comment.trim());
@@ -92,7 +96,10 @@ fn configuration_page(file: &str) -> String {
             write!(page, "\n## {section}\n\n| key | default | |\n|---|---|---|\n").unwrap();
         }
         let Setting { key, default, text, .. } = setting;
-        writeln!(page, "| `{key}` | `{default}` | {} |", text.replace('|', "\\|")).unwrap();
+        let text = text
+            .replace('|', "\\|")
+            .replace("docs/LIMITS.md", "[LIMITS.md](LIMITS.md#bytes-in-a-second)");
+        writeln!(page, "| `{key}` | `{default}` | {text} |").unwrap();
     }
     page
 }
@@ -112,12 +119,13 @@ fn the_table_of_settings_is_that_of_the_file() {
 
 #[test]
 fn settings_are_read_from_comments() {
-    let file = "# Not a key = no.\n\n[a]\n\n# What it is,\n# and its unit.\n#x = 1\n\n# More | less.\n#y = \"z\"\n[b]\n#q = []\n\n# An example.\n#   f = 1\n\n# A table.\n#\n#   [[b.t]]\n#   no = 2\n";
+    let file = "# Not a key = no.\n\n[a]\n\n# What it is,\n# and its unit.\n#x = 1\n\n# More | less.\n#y = \"z\"\n[b]\n#q = []\n\n# An example.\n#   f = 1\n\n# A table.\n#\n#   [[b.t]]\n#   # No.\n#   no = 2\n#t = []\n";
     let found = settings(file);
     let keys: Vec<_> =
         found.iter().map(|s| format!("{}.{}={}", s.section, s.key, s.default)).collect();
-    assert_eq!(keys, ["a.x=1", "a.y=\"z\"", "b.q=[]", "b.f=(none)"]);
+    assert_eq!(keys, ["a.x=1", "a.y=\"z\"", "b.q=[]", "b.f=(none)", "b.t=[]"]);
     assert_eq!(found[3].text, "An example. `1`");
+    assert_eq!(found[4].text, "A table.");
     assert_eq!(found[0].text, "What it is, and its unit.");
     assert!(configuration_page(file).contains("| `y` | `\"z\"` | More \\| less. |"));
 }

@@ -1,7 +1,7 @@
 //! What is told of access: a counter for each kind of refusal, and lines for whoever audits them.
 //!
 //! Whoever is refused can come again as often as he likes: each kind of refusal of each principal may say so many lines in a
-//! period; those beyond it are counted, and the count is told with the next line. Where there are too many to be told apart, the
+//! period, and so may what it administers of a kind that has no end; those beyond it are counted, and the count is told with the next line. Where there are too many to be told apart, the
 //! others are as one.
 
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ pub(super) struct Audit {
 /// What was said of whom.
 #[derive(Debug)]
 struct Places {
-    known: HashMap<(RefusalKind, Option<Principal>), Said>,
+    known: HashMap<Subject, Said>,
     /// Those for whom there is no place, and what was held back of those who had one.
     others: Said,
 }
@@ -60,13 +60,16 @@ struct Said {
     held_back: u64,
 }
 
-/// Refusals before a line that were not logged.
-#[derive(Debug, PartialEq, Eq)]
-struct HeldBack {
+/// What lines are about: a kind of refusal, or `None` for what was administered; and whom.
+type Subject = (Option<RefusalKind>, Option<Principal>);
+
+/// Lines before one that were not logged.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct HeldBack {
     /// Like it.
-    like_it: u64,
+    pub like_it: u64,
     /// Of those who are not told apart.
-    others: u64,
+    pub others: u64,
 }
 
 impl Audit {
@@ -77,7 +80,8 @@ impl Audit {
 
     pub(super) fn refused(&self, refused: &Refused<'_>) {
         self.metrics.refused.inc(refused.kind);
-        let Some(held_back) = self.admit(refused, Instant::now()) else { return };
+        let subject = (Some(refused.kind), refused.principal.cloned());
+        let Some(held_back) = self.admit(subject, Instant::now()) else { return };
         let told = |count: u64| (count > 0).then_some(count);
         let Refused { kind, principal, peer, asked, reason } = *refused;
         tracing::warn!(
@@ -93,9 +97,13 @@ impl Audit {
         );
     }
 
+    /// Whether what this principal has administered may be said now.
+    pub(super) fn administered(&self, principal: &Principal) -> Option<HeldBack> {
+        self.admit((None, Some(principal.clone())), Instant::now())
+    }
+
     /// Whether it may be said now: how many before it were not.
-    fn admit(&self, refused: &Refused<'_>, now: Instant) -> Option<HeldBack> {
-        let key = (refused.kind, refused.principal.cloned());
+    fn admit(&self, key: Subject, now: Instant) -> Option<HeldBack> {
         let mut places = self.places.lock();
         let Places { known, others } = &mut *places;
         if known.len() >= PLACES_MAX && !known.contains_key(&key) {
@@ -139,14 +147,8 @@ impl Said {
 mod tests {
     use super::*;
 
-    fn of(principal: Option<&Principal>) -> Refused<'_> {
-        Refused {
-            kind: RefusalKind::Unauthorized,
-            principal,
-            peer: IpAddr::from([127, 0, 0, 1]),
-            asked: "native 1.1",
-            reason: "no",
-        }
+    fn of(principal: Option<&Principal>) -> Subject {
+        (Some(RefusalKind::Unauthorized), principal.cloned())
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "it is compared with what may be nothing")]
@@ -160,15 +162,16 @@ mod tests {
         let (alice, bob) = (Principal::parse("alice").unwrap(), Principal::parse("bob").unwrap());
         let now = Instant::now();
         for _ in 0..LINES_PER_PERIOD {
-            assert_eq!(audit.admit(&of(Some(&alice)), now), held_back(0, 0));
+            assert_eq!(audit.admit(of(Some(&alice)), now), held_back(0, 0));
         }
         for _ in 0..3 {
-            assert_eq!(audit.admit(&of(Some(&alice)), now), None);
+            assert_eq!(audit.admit(of(Some(&alice)), now), None);
         }
-        assert_eq!(audit.admit(&of(Some(&bob)), now), held_back(0, 0));
-        assert_eq!(audit.admit(&of(None), now), held_back(0, 0));
-        assert_eq!(audit.admit(&of(Some(&alice)), now + PERIOD), held_back(3, 0), "told once");
-        assert_eq!(audit.admit(&of(Some(&alice)), now + PERIOD), held_back(0, 0));
+        assert_eq!(audit.admit(of(Some(&bob)), now), held_back(0, 0));
+        assert_eq!(audit.admit(of(None), now), held_back(0, 0));
+        assert_eq!(audit.administered(&alice), held_back(0, 0));
+        assert_eq!(audit.admit(of(Some(&alice)), now + PERIOD), held_back(3, 0), "told once");
+        assert_eq!(audit.admit(of(Some(&alice)), now + PERIOD), held_back(0, 0));
     }
 
     #[test]
@@ -178,7 +181,7 @@ mod tests {
         let name = |number: usize| Principal::parse(&format!("p{number}")).unwrap();
         let mut told = 0;
         let mut refuse = |number: usize, now| {
-            let said = audit.admit(&of(Some(&name(number))), now);
+            let said = audit.admit(of(Some(&name(number))), now);
             told += said.as_ref().map_or(0, |said| 1 + said.like_it + said.others);
             said
         };

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -55,13 +56,20 @@ fn lines(problems: &[Problem]) -> String {
 impl Options {
     /// Everything that is wrong, and what is only worth a warning: a file of tokens that cannot be read here may be readable for
     /// the broker. `certificates`: clients may show one, and so anybody may be the
-    /// principal of its name.
-    pub fn check(&self, certificates: bool) -> (Vec<Problem>, Vec<Problem>) {
+    /// principal of its name. `others`: keys of other sections that name a principal or an address, and which.
+    pub fn check(
+        &self,
+        certificates: bool,
+        others: &[(String, &str)],
+    ) -> (Vec<Problem>, Vec<Problem>) {
         let mut reader = Reader::default();
         let table = reader.read(self);
+        for (key, name) in others {
+            reader.principal(key, name);
+        }
         let mut warnings = reader.unread;
         if !certificates && warnings.is_empty() {
-            warnings = nobody(self, &table);
+            warnings = nobody(self, others, &table);
         }
         (reader.problems, warnings)
     }
@@ -72,23 +80,28 @@ fn read_file(file: &str) -> io::Result<String> {
     String::from_utf8(bytes).map_err(|_| io::Error::other("is not UTF-8"))
 }
 
-/// Principals in rules that nobody can be. Not wrong: whoever takes a token away leaves its rules.
-fn nobody(options: &Options, table: &Table) -> Vec<Problem> {
+/// Principals that nobody can be, of those in rules and those that `others` name. Not wrong: whoever takes a token away leaves its
+/// rules.
+fn nobody(options: &Options, others: &[(String, &str)], table: &Table) -> Vec<Problem> {
     let mut known: BTreeSet<&str> = BTreeSet::from([ANONYMOUS, "*"]);
     known.extend(table.tokens.values().map(|entry| entry.principal.as_str()));
     known.extend(table.networks.iter().map(|(_, principal)| principal.as_str()));
     known.extend(table.certificates.values().map(Principal::as_str));
-    let mut found = Vec::new();
-    for (number, rule) in options.rule.iter().enumerate() {
-        for name in rule.principals.iter().filter(|name| !known.contains(name.as_str())) {
-            let hint = nearest(name, known.iter().copied())
-                .map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
-            let message =
-                format!("nobody can be {name:?}: no token, network or certificate has it{hint}");
-            found.push(Problem { key: format!("access.rule[{number}].principals"), message });
-        }
-    }
-    found
+    let of_rules = options.rule.iter().enumerate().flat_map(|(number, rule)| {
+        let key = format!("access.rule[{number}].principals");
+        rule.principals.iter().map(move |name| (key.clone(), name.as_str()))
+    });
+    let principals = others.iter().filter(|(_, name)| name.parse::<IpAddr>().is_err());
+    let named = of_rules.chain(principals.cloned());
+    let unknown = named.filter(|(_, name)| !known.contains(name));
+    let warning = |(key, name): (String, &str)| {
+        let hint = nearest(name, known.iter().copied())
+            .map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
+        let message =
+            format!("nobody can be {name:?}: no token, network or certificate has it{hint}");
+        Problem { key, message }
+    };
+    unknown.map(warning).collect()
 }
 
 /// Reads options and remembers what is wrong.

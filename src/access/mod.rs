@@ -26,7 +26,7 @@ use parking_lot::RwLock;
 use crate::metrics::Metrics;
 use audit::Audit;
 
-pub use audit::Refused;
+pub use audit::{HeldBack, Refused};
 pub use check::{AccessError, Problem};
 pub use options::{CertificateOptions, NetworkOptions, Options, RuleOptions, Secret, TokenOptions};
 pub use principal::{ANONYMOUS, Credentials, Denied, Identity, InvalidPrincipal, Principal};
@@ -83,6 +83,12 @@ impl Access {
     /// Counts a refusal and logs it, unless the same was said often just now.
     pub fn refused(&self, refused: &Refused<'_>) {
         self.audit.refused(refused);
+    }
+
+    /// Whether to log what this principal has administered, where there may be no end of it: what was held back before; `None` if
+    /// it has said enough just now.
+    pub fn administered(&self, principal: &Principal) -> Option<HeldBack> {
+        self.audit.administered(principal)
     }
 }
 

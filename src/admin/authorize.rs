@@ -18,11 +18,14 @@ use super::hosts::Hosts;
 use super::problem::{Kind, Problem};
 use super::state::State;
 use crate::access::{
-    Access, Credentials, Denied, Identity, Operation, Principal, Refused, Resource, Table,
+    Access, Credentials, Denied, HeldBack, Identity, Operation, Principal, Refused, Resource, Table,
 };
 use crate::metrics::RefusalKind;
 use crate::model::{GroupName, TopicName};
 use crate::tls::PeerCertificate;
+
+/// Where messages are stored.
+const MESSAGES: &str = "/api/v1/topics/{topic}/partitions/{partition}/messages";
 
 /// What is asked of each request.
 #[derive(Debug, Clone)]
@@ -127,22 +130,29 @@ pub(super) async fn guard(
     if let Err(problem) = authorize(&caller, path.as_str(), params) {
         return challenged(problem.into_response(), None);
     }
-    if !caller.proven && caller.table.has_rules() && !hosts.are_own(request.headers()) {
-        // A page could have given this listener a name of its own, and then come from the same site.
+    // A page could have given this listener a name of its own, and then come from the same site. Where nobody is asked who he is
+    // other programs come under names that are known to the network alone: there it is the page that counts.
+    let counts = caller.table.has_rules() || is_from_plain_page(request.headers());
+    if !caller.proven && counts && !hosts.are_own(request.headers()) {
         let detail = "without a token the host header must be an address, localhost or the name in admin.listen";
         return Problem::new(Kind::Misdirected, detail).of("host").into_response();
     }
     request.extensions_mut().insert(caller.clone());
-    let response =
-        if changes { run_to_end(caller, request, next).await } else { next.run(request).await };
+    let stores = path.as_str() == MESSAGES;
+    let response = if changes {
+        run_to_end(Told { caller, stores, status: None }, request, next).await
+    } else {
+        next.run(request).await
+    };
     // Some are refused once it is known what they are about.
     challenged(response, None)
 }
 
 /// Answers a request that changes something, and tells of it. It goes on when whoever asked leaves, so that its outcome is known.
-async fn run_to_end(caller: Caller, request: Request, next: Next) -> Response {
+async fn run_to_end(told: Told, request: Request, next: Next) -> Response {
     let running = async move {
-        let mut told = Told { caller, status: None };
+        // The whole of it: it is dropped here.
+        let mut told = told;
         let response = next.run(request).await;
         told.status = Some(response.status());
         response
@@ -307,15 +317,38 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
     text("host").is_none_or(|host| !host.eq_ignore_ascii_case(authority))
 }
 
+/// Whether a browser sends it for a page that came without TLS: nothing shows then that the name in it is that of whoever it
+/// leads to. Browsers say where a request comes from with all that changes something, not with what only reads.
+fn is_from_plain_page(headers: &HeaderMap) -> bool {
+    headers.get("origin").is_some_and(|origin| !origin.as_bytes().starts_with(b"https://"))
+}
+
 /// A line for whoever audits what was done, when it is dropped: an end of the broker before the answer does not go untold.
 struct Told {
     caller: Caller,
+    /// It stores messages.
+    stores: bool,
     /// `None` while there is no answer: what was asked for may be done or not.
     status: Option<StatusCode>,
 }
 
+impl Told {
+    /// Each change is told. But messages come as often as somebody has some, and what was refused has changed nothing: of those
+    /// there may be no end, and the log is not to fill a disk. `None` for one that is not told.
+    fn held_back(&self) -> Option<HeldBack> {
+        let Caller { access, principal, .. } = &self.caller;
+        if self.stores || self.status.is_some_and(|status| status.is_client_error()) {
+            access.administered(principal)
+        } else {
+            Some(HeldBack::default())
+        }
+    }
+}
+
 impl Drop for Told {
     fn drop(&mut self) {
+        let Some(held_back) = self.held_back() else { return };
+        let told = |count: u64| (count > 0).then_some(count);
         let Caller { principal, peer, asked, .. } = &self.caller;
         tracing::info!(
             target: "hermitmq::audit",
@@ -325,6 +358,8 @@ impl Drop for Told {
             status = self.status.map(|status| status.as_u16()),
             done = self.status.map(|status| status.is_success()),
             outcome = self.status.is_none().then_some("unknown"),
+            held_back = told(held_back.like_it),
+            held_back_of_others = told(held_back.others),
             "administered"
         );
     }
@@ -353,6 +388,11 @@ mod tests {
 
     /// The audit log, without what the test is not about.
     fn told(status: Option<StatusCode>) -> String {
+        told_of(1, false, status)
+    }
+
+    /// The same of so many requests that store messages or not.
+    fn told_of(requests: usize, stores: bool, status: Option<StatusCode>) -> String {
         let (reader, writer) = std::io::pipe().unwrap();
         let log =
             tracing_subscriber::fmt().with_writer(std::sync::Mutex::new(writer)).with_ansi(false);
@@ -362,10 +402,25 @@ mod tests {
             let (principal, asked) = (Principal::anonymous(), "DELETE /api/v1/topics/t".into());
             let caller =
                 Caller { principal, proven: false, table, generation: 0, access, peer, asked };
-            drop(Told { caller, status });
+            for _ in 0..requests {
+                drop(Told { caller: caller.clone(), stores, status });
+            }
         });
-        let line = std::io::read_to_string(reader).unwrap();
-        line.split_once("topics/t\"").unwrap().1.trim().to_owned()
+        let lines = std::io::read_to_string(reader).unwrap();
+        lines
+            .lines()
+            .map(|line| line.split_once("topics/t\"").unwrap().1.trim())
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    #[test]
+    fn each_change_is_told_and_of_what_has_no_end_only_so_much() {
+        let lines = |stores, status| told_of(300, stores, Some(status)).lines().count();
+        assert_eq!(lines(false, StatusCode::NO_CONTENT), 300);
+        assert_eq!(lines(false, StatusCode::INTERNAL_SERVER_ERROR), 300);
+        assert_eq!(lines(false, StatusCode::NOT_FOUND), 10);
+        assert_eq!(lines(true, StatusCode::OK), 10);
     }
 
     #[test]
@@ -389,6 +444,18 @@ mod tests {
             (&[("host", "a"), ("sec-fetch-site", "same-site"), ("origin", "http://a")], true),
         ] {
             assert_eq!(is_cross_site(&headers(list)), cross, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn a_page_that_came_with_tls_has_the_name_it_shows() {
+        for (list, plain) in [
+            (&[("host", "hermitmq.svc:9093")][..], false),
+            (&[("host", "evil.example:9093"), ("origin", "http://evil.example:9093")], true),
+            (&[("host", "a"), ("origin", "null")], true),
+            (&[("host", "a"), ("origin", "https://a"), ("sec-fetch-site", "same-origin")], false),
+        ] {
+            assert_eq!(is_from_plain_page(&headers(list)), plain, "{list:?}");
         }
     }
 }

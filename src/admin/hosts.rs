@@ -14,7 +14,7 @@ use axum::response::{IntoResponse, Response};
 use super::problem::{Kind, Problem};
 
 /// The names that requests may carry: addresses, `localhost`, and the name that is configured; and any, where others can reach
-/// the listener anyway. There it matters who asks: see [`authorize`](super::authorize).
+/// the listener anyway. There it matters who asks, and whether it is a page: see [`authorize`](super::authorize).
 #[derive(Debug, Clone)]
 pub(super) struct Hosts {
     configured: Arc<str>,

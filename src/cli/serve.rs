@@ -11,8 +11,8 @@ use super::failure::{Failure, causes};
 
 pub(super) fn run(args: &ServeArgs) -> Result<(), Failure> {
     let sources = Sources::of_process(args.config.clone(), flags(args)?);
-    let load = || Config::load(&sources);
-    let loaded = load().map_err(|error| Failure::Usage(error.to_string()))?;
+    let load = |file| Config::load(&Sources { file, ..sources.clone() });
+    let loaded = load(args.config.clone()).map_err(|error| Failure::Usage(error.to_string()))?;
     // The server starts the log, so it is the one to tell the warnings.
     server::run(loaded, &load).map_err(|error| Failure::Runtime(causes(&error)))
 }

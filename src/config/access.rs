@@ -4,7 +4,7 @@
 use figment::Figment;
 use figment::value::{Dict, Value};
 
-use super::check::Checked;
+use super::check::{Checked, QUOTA};
 use super::layer::DEFAULT;
 use super::tables::{self, Form};
 use super::{Config, Problem};
@@ -48,9 +48,13 @@ pub(super) fn check(figment: &Figment, merged: &mut Dict, checked: &mut Checked)
     }
 }
 
-/// Adds what the section itself finds wrong with a configuration whose form is right.
+/// Adds what the section itself finds wrong with a configuration whose form is right, and with whom quotas name.
 pub(super) fn judge(config: &Config, checked: &mut Checked) {
-    let (problems, warnings) = config.access.check(config.takes_certificates());
+    let quotas = config.security.quota.iter().enumerate();
+    let quotas: Vec<_> = quotas
+        .map(|(number, quota)| (format!("{QUOTA}[{number}].principal"), quota.principal.as_str()))
+        .collect();
+    let (problems, warnings) = config.access.check(config.takes_certificates(), &quotas);
     let layer = |key: &str| {
         let exact = checked.layers.get(key);
         // Behind the key may stand which line it is.

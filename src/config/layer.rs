@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 
 use figment::providers::{Format, Json, Toml};
@@ -10,9 +11,13 @@ use figment::{Metadata, Profile, Provider};
 
 use super::error::one_line;
 use super::{Flag, Problem, flatten};
+use crate::model::read_named_file;
 
 /// The name of the layer of built-in defaults.
 pub(super) const DEFAULT: &str = "default";
+
+/// What a configuration file may have, in bytes.
+const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Every environment variable of this program begins with it.
 const ENV_PREFIX: &str = "HERMITMQ_";
@@ -90,7 +95,8 @@ pub(super) fn file(path: &Path) -> Result<Layer, Problem> {
             return Err(Problem::source(path.display(), message));
         }
     };
-    let text = std::fs::read_to_string(path)
+    let text = read_named_file(path, FILE_BYTES_MAX)
+        .and_then(|bytes| String::from_utf8(bytes).map_err(io::Error::other))
         .map_err(|e| Problem::source(path.display(), format!("cannot read it: {e}")))?;
     let dict = parse(&text).map_err(|message| Problem::source(path.display(), message))?;
     Ok(Layer::named(path.display().to_string(), dict))

@@ -104,9 +104,12 @@ impl Config {
         let merged = figment.data_of_default_profile()?;
         let mut checked = check::check(&figment, &merged, &defaults);
         let values = Layer::named(layer::DEFAULT, std::mem::take(&mut checked.values));
-        let config: Result<Self, _> = Figment::from(values).extract();
+        let mut config: Result<Self, _> = Figment::from(values).extract();
         // What may be used is judged as a whole, whatever is wrong with the rest.
-        if let Ok(config) = &config {
+        if let Ok(config) = &mut config {
+            for quota in &mut config.security.quota {
+                quota.canonicalize();
+            }
             checked.relations(config);
             access::judge(config, &mut checked);
         }

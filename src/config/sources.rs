@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use super::layer::{self, Layer};
@@ -44,14 +45,30 @@ impl Sources {
 
     /// The file, if one is named or found. A problem with it is added to `problems`.
     pub(super) fn file_layer(&self, problems: &mut Vec<Problem>) -> Option<(PathBuf, Layer)> {
-        let found = || self.search.iter().find(|path| path.exists());
-        let path = self.file.as_ref().or_else(found)?;
-        match layer::file(path) {
-            Ok(layer) => Some((path.clone(), layer)),
-            Err(problem) => {
-                problems.push(problem);
-                None
+        let read = |path: &PathBuf| Ok((path.clone(), layer::file(path)?));
+        self.path().and_then(|path| path.map(read).transpose()).unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        })
+    }
+
+    /// The file that is named, else the first of `search` that is there. One that cannot be looked at may be there: it is not passed
+    /// over.
+    fn path(&self) -> Result<Option<&PathBuf>, Problem> {
+        if self.file.is_some() {
+            return Ok(self.file.as_ref());
+        }
+        for path in &self.search {
+            match std::fs::metadata(path) {
+                Ok(_) => return Ok(Some(path)),
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {}
+                Err(error) => {
+                    let message = format!("cannot see whether it is there: {error}");
+                    return Err(Problem::source(path.display(), message));
+                }
             }
         }
+        Ok(None)
     }
 }

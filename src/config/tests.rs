@@ -91,6 +91,26 @@ fn each_layer_wins_over_the_one_before() {
 }
 
 #[test]
+fn a_file_that_cannot_be_looked_at_is_not_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    std::fs::write(at("right.toml"), "server.port = 1").unwrap();
+    // Neither a file that is not there nor one below what is no directory is one.
+    let search = vec![at("none.toml"), at("right.toml/a.toml"), at("right.toml")];
+    let mut sources = Sources { search, ..Sources::default() };
+    assert_eq!(Config::load(&sources).unwrap().config.server.port, 1);
+    // Whoever runs the tests may be allowed to look everywhere.
+    std::os::unix::fs::symlink(at("loop.toml"), at("loop.toml")).unwrap();
+    sources.search.insert(0, at("loop.toml"));
+    let error = Config::load(&sources).unwrap_err().to_string();
+    assert!(error.contains("loop.toml: cannot see whether it is there: "), "{error}");
+    std::fs::create_dir(at("dir.toml")).unwrap();
+    sources.search.insert(0, at("dir.toml"));
+    let error = Config::load(&sources).unwrap_err().to_string();
+    assert!(error.ends_with("dir.toml: cannot read it: is not a regular file"), "{error}");
+}
+
+#[test]
 fn the_file_of_the_original_works_unchanged() {
     let loaded = load("hermitmq.json", ORIGINAL, &[]).unwrap();
     let config = loaded.config;
@@ -542,9 +562,32 @@ fn quotas_are_tables_each_of_its_own_principal() {
     assert!(show.contains(line), "{show}");
     let show = load("").unwrap().show().unwrap();
     assert!(show.contains("security.quota = []  # default\n"), "{show}");
+    let of = |principal: &str| format!("[[security.quota]]\nprincipal = '{principal}'\n");
+    let loaded = load(&[of("::ffff:10.0.0.1"), of("2001:DB8::1"), of("anonymous")].concat());
+    let loaded = loaded.unwrap();
+    let names: Vec<_> = loaded.config.security.quota.iter().map(|it| &*it.principal).collect();
+    assert_eq!(names, ["10.0.0.1", "2001:db8::1", "anonymous"], "as connections are looked up");
+    assert_eq!(loaded.warnings, Vec::<String>::new());
+    let rule = "[[access.network]]\ncidr = '10.0.0.0/8'\nprincipal = 'billing'\n";
+    let warnings = load(&[&of("biling"), &of("10.1.0.0/16"), rule].concat()).unwrap().warnings;
+    let start = format!("security.quota[0].principal (set by {}): nobody can be ", file.display());
+    assert!(warnings[0].starts_with(&start), "{warnings:?}");
+    assert!(warnings[0].ends_with("did you mean \"billing\"?"), "{warnings:?}");
+    assert!(warnings[1].contains("nobody can be \"10.1.0.0/16\""), "{warnings:?}");
     let twice = [table(""), table("")].concat();
     for (wrong, why) in [
         (&*twice, "more than one quota"),
+        (&[of("10.0.0.1"), of("::ffff:10.0.0.1")].concat(), "more than one quota"),
+        (
+            &of("*"),
+            "security.quota[0].principal (set by FILE): a principal has 1 to 255 bytes, \
+             no control characters, no blank at its ends, and is not *, not \"*\"",
+        ),
+        (
+            &of(""),
+            "security.quota[0].principal (set by FILE): a principal has 1 to 255 bytes, \
+             no control characters, no blank at its ends, and is not *, not \"\"",
+        ),
         (
             &table("produce_kb_per_s = 0"),
             "security.quota[0].produce_kb_per_s (set by FILE): \

@@ -258,6 +258,8 @@ pub struct Metrics {
     pub tls_handshake_failures: TlsFailureCounters,
     /// When the broker's certificate ends to hold, in s since the Unix epoch; 0 without TLS.
     pub tls_certificate_expiry_s: Gauge,
+    /// From when on it should be renewed, likewise.
+    pub tls_certificate_renewal_s: Gauge,
     /// Connections that ended for a reason other than a clean close, by reason.
     pub closed: CloseCounters,
     /// Handshakes and requests of the admin listener that were refused for who sent them.

@@ -1,5 +1,6 @@
 //! What an operator can set about the listener and its connections.
 
+use std::net::IpAddr;
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize};
@@ -79,6 +80,15 @@ pub struct QuotaOptions {
     /// What it is sent, in KiB a second; no limit if it is left out.
     #[serde(default)]
     pub consume_kb_per_s: Option<NonZeroU32>,
+}
+
+impl QuotaOptions {
+    /// Writes an address as that of a connection is: `2001:db8::1`, and no IPv4 address as one of IPv6.
+    pub fn canonicalize(&mut self) {
+        if let Ok(address) = self.principal.parse::<IpAddr>() {
+            self.principal = address.to_canonical().to_string();
+        }
+    }
 }
 
 impl Default for SecurityOptions {

@@ -18,6 +18,7 @@ mod watchdog;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -112,8 +113,8 @@ pub struct Server {
     _lock: DirLock,
 }
 
-/// Reads the configuration again, from where it came from.
-pub type Reread<'a> = &'a dyn Fn() -> Result<Loaded, ConfigError>;
+/// Reads the configuration again, from the file that it came from; if that was none, from the first that is found by now.
+pub type Reread<'a> = &'a dyn Fn(Option<PathBuf>) -> Result<Loaded, ConfigError>;
 
 /// What the process around the broker has, for the admin listener and while it opens.
 #[derive(Debug, Default)]

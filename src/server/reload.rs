@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Reread, Server, adapters};
+use super::{Reread, Server, adapters, warn_if_open};
 use crate::access::Table;
 use crate::broker::{BrokerError, Reconfiguration};
 use crate::config::{Config, Loaded};
@@ -75,7 +75,7 @@ struct Difference {
 pub(super) fn reload(server: &mut Server, loaded: &mut Loaded, level: &Level, reread: Reread<'_>) {
     tracing::debug!("reading the configuration again");
     let kept = "the configuration stays as it was";
-    let new = match reread() {
+    let new = match reread(loaded.file.clone()) {
         Ok(new) => new,
         Err(error) => {
             for problem in error.problems() {
@@ -141,6 +141,7 @@ fn replace_access(server: &Server, table: Table) {
     server.access.replace(table);
     server.plane.review();
     tracing::info!(target: "hermitmq::audit", tokens, rules, "identities and rules were read again");
+    warn_if_open(&server.access, server.addr());
 }
 
 /// Key to value; all topics together are one, and so is all of access.

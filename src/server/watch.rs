@@ -13,46 +13,62 @@ use crate::tls::{Expiry, Tls};
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// The thread that looks; it ends when this is dropped.
+/// The threads that look; they end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Watch {
-    stop: Option<Sender<()>>,
+    stop: Vec<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
     pub(super) fn start(broker: Arc<Broker>, tls: Option<Arc<Tls>>) -> io::Result<Self> {
-        let (stop, stopped) = channel::<()>();
-        let thread = thread::Builder::new().name("watch".to_owned()).spawn(move || {
-            let mut known = Health::default();
-            let mut expiry = Expiry::Fine;
-            loop {
-                if let Some(tls) = &tls {
-                    renew(tls);
-                    let now = tls.expiry();
-                    tell_expiry(expiry, now);
-                    expiry = now;
-                }
-                let now = broker.health();
-                tell(&known, &now);
-                known = now;
-                if stopped.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
-                    return;
-                }
-                broker.check_space();
-            }
+        let mut known = Health::default();
+        let (stop, thread) = every_second("watch", move || {
+            broker.check_space();
+            let now = broker.health();
+            tell(&known, &now);
+            known = now;
         })?;
-        Ok(Self { stop: Some(stop), thread: Some(thread) })
+        let mut watch = Self { stop: vec![stop], thread: Some(thread) };
+        if let Some(tls) = tls {
+            let mut expiry = Expiry::Fine;
+            // On a thread of its own, whose end nothing waits for: the file system of these files may not answer.
+            let (stop, _) = every_second("certificate", move || {
+                renew(&tls);
+                let now = tls.expiry();
+                tell_expiry(expiry, now);
+                expiry = now;
+            })?;
+            watch.stop.push(stop);
+        }
+        Ok(watch)
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.stop.take();
+        self.stop.clear();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
+}
+
+/// Starts a thread that looks until the sender is dropped.
+fn every_second(
+    name: &str,
+    mut look: impl FnMut() + Send + 'static,
+) -> io::Result<(Sender<()>, JoinHandle<()>)> {
+    let (stop, stopped) = channel::<()>();
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        loop {
+            look();
+            if stopped.recv_timeout(PERIOD) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+        }
+    })?;
+    Ok((stop, thread))
 }
 
 /// Logs what has begun and what has ended.

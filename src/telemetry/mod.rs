@@ -10,6 +10,7 @@ mod repeats;
 mod resource;
 mod traces;
 
+use tracing_subscriber::filter::FilterExt as _;
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::{SubscriberInitExt as _, TryInitError};
 use tracing_subscriber::{EnvFilter, Registry};
@@ -40,21 +41,17 @@ pub enum TelemetryError {
 /// With traces off no trace layer exists, so a span costs what the log filter costs.
 pub fn init(options: &Options) -> Result<(Guard, Level), TelemetryError> {
     let (filter, level) = level::filter(EnvFilter::try_new(&options.log_level)?);
-    let format = options.log_format;
-    match traces::provider(options)? {
-        None => {
-            // One filter for everything: what it drops is never built.
-            let logs = logs::layer(format, false);
-            Registry::default().with(filter).with(logs).with(Repeats::default()).try_init()?;
-            Ok((Guard::idle(), level))
-        }
-        Some(provider) => {
-            let traces = traces::layer(&provider);
-            let logs = logs::layer::<Registry>(format, true).with_filter(filter);
-            Registry::default().with(logs).with(traces).with(Repeats::default()).try_init()?;
-            Ok((Guard::of(provider), level))
-        }
-    }
+    let provider = traces::provider(options)?;
+    // Where it is the only filter, what it drops is never built.
+    let filter = filter.and(Repeats::default());
+    let logs = logs::layer::<Registry>(options.log_format, provider.is_some()).with_filter(filter);
+    let registry = Registry::default().with(logs);
+    let Some(provider) = provider else {
+        registry.try_init()?;
+        return Ok((Guard::idle(), level));
+    };
+    registry.with(traces::layer(&provider)).try_init()?;
+    Ok((Guard::of(provider), level))
 }
 
 #[cfg(test)]

@@ -1,20 +1,26 @@
 //! The same line again and again: what a client can cause without end must not fill a disk.
 //!
 //! Each place in the source may log so many lines in a period; those beyond it are counted, and the count is logged once the
-//! period is over and the place speaks again. Lines at debug and below are for whoever looks for them: they pass.
+//! period is over and the place speaks again. Lines at debug and below are for whoever looks for them: they pass. So do those for
+//! whoever audits: many principals speak from one place there, and each is held to a number of its own where that is needed.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tracing::callsite::Identifier;
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::layer::{Context, Layer};
+use tracing::level_filters::LevelFilter;
+use tracing::subscriber::Interest;
+use tracing::{Event, Level, Metadata};
+use tracing_subscriber::layer::{Context, Filter};
 
 /// Lines that one place may log in a period.
 const LINES_PER_PERIOD: u32 = 100;
 
 const PERIOD: Duration = Duration::from_secs(10);
+
+/// The target of lines for whoever audits.
+const AUDIT: &str = "hermitmq::audit";
 
 /// Holds back repeats.
 #[derive(Debug, Default)]
@@ -48,10 +54,24 @@ impl Place {
     }
 }
 
-impl<S: Subscriber> Layer<S> for Repeats {
-    fn event_enabled(&self, event: &Event<'_>, _context: Context<'_, S>) -> bool {
+fn is_counted(metadata: &Metadata<'_>) -> bool {
+    metadata.is_event() && *metadata.level() <= Level::INFO && metadata.target() != AUDIT
+}
+
+/// As a part of the filter of the log: what the log does not want is not counted, and nobody else misses what is held back.
+impl<S> Filter<S> for Repeats {
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        // What may be held back must be asked about each time, or tracing-subscriber loses count of its filters.
+        if is_counted(metadata) { Interest::sometimes() } else { Interest::always() }
+    }
+
+    fn enabled(&self, _metadata: &Metadata<'_>, _context: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _context: &Context<'_, S>) -> bool {
         let metadata = event.metadata();
-        if *metadata.level() > Level::INFO {
+        if !is_counted(metadata) {
             return true;
         }
         let now = Instant::now();
@@ -65,6 +85,10 @@ impl<S: Subscriber> Layer<S> for Repeats {
             tracing::warn!(lines = held_back, file, line, "lines like the next one were held back");
         }
         passes
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
     }
 }
 

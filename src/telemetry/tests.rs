@@ -3,8 +3,9 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use tracing_subscriber::Registry;
-use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::filter::FilterExt as _;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::{EnvFilter, Registry};
 
 use super::{LogFormat, Options, Traces, logs, traces};
 
@@ -56,18 +57,50 @@ fn text_has_colours_only_when_asked() {
 fn a_flood_of_one_line_is_held_back_and_no_other() {
     let sink = Sink::default();
     let writer = sink.clone();
-    let layer = logs::layer_to(true, false, false, move || writer.clone());
-    let subscriber = Registry::default().with(layer).with(super::Repeats::default());
-    tracing::subscriber::with_default(subscriber, || {
+    let layer = logs::layer_to::<Registry, _>(true, false, false, move || writer.clone());
+    let layer = layer.with_filter(super::Repeats::default());
+    tracing::subscriber::with_default(Registry::default().with(layer), || {
         for number in 0..1000 {
             tracing::warn!(number, "again");
             tracing::debug!(number, "looked for");
+            tracing::info!(target: "hermitmq::audit", number, "audited");
         }
         tracing::warn!("something else");
     });
     let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
     let count = |message: &str| text.lines().filter(|line| line.contains(message)).count();
     assert_eq!((count("\"again\""), count("looked for"), count("something else")), (100, 1000, 1));
+    assert_eq!(count("audited"), 1000, "many speak from one place");
+}
+
+#[test]
+fn what_only_the_traces_want_takes_nothing_from_the_log() {
+    let on = Options { traces: Traces::Stdout, ..Options::default() };
+    let provider = traces::provider(&on).unwrap().unwrap();
+    let sink = Sink::default();
+    let writer = sink.clone();
+    let layer = logs::layer_to::<Registry, _>(true, false, true, move || writer.clone());
+    let layer = layer.with_filter(EnvFilter::new("warn").and(super::Repeats::default()));
+    let subscriber = Registry::default().with(layer).with(traces::layer(&provider));
+    tracing::subscriber::with_default(subscriber, || {
+        for number in 0..300 {
+            tracing::info!(number, "for the traces");
+            tracing::warn!(number, "for the log, too");
+            tracing::warn!(target: "elsewhere", number, "for the log alone");
+        }
+        for _ in 0..3 {
+            tracing::info!("for the traces");
+            tracing::error!("worse");
+        }
+    });
+    let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+    let count = |message: &str| text.lines().filter(|line| line.contains(message)).count();
+    assert_eq!(count("for the traces"), 0);
+    assert_eq!(
+        (count("for the log, too"), count("for the log alone"), count("worse")),
+        (100, 100, 3)
+    );
+    drop(traces::Guard::of(provider));
 }
 
 #[test]

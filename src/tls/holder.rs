@@ -9,19 +9,16 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parking_lot::{Mutex, RwLock};
 use rustls::ServerConfig;
 
-use super::load::{LoadError, Loaded, load};
+use super::load::{LoadError, Loaded, Validity, load};
 use super::options::{Mode, Options};
 use crate::metrics::Metrics;
-
-/// A certificate that holds for less time is a warning.
-const EXPIRES_SOON: Duration = Duration::from_hours(7 * 24);
 
 /// How long a certificate holds. As text, where it ends: what is wrong with it, behind its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expiry {
     /// Long enough.
     Fine,
-    /// For less than seven days.
+    /// It is time to renew it: less than seven days are left, or a quarter of the whole time if that is less.
     Soon {
         /// For so long.
         left: Duration,
@@ -31,11 +28,13 @@ pub enum Expiry {
 }
 
 impl Expiry {
-    pub(super) fn of(left: Duration) -> Self {
-        match left {
-            Duration::ZERO => Self::Expired,
-            left if left < EXPIRES_SOON => Self::Soon { left },
-            _ => Self::Fine,
+    pub(super) fn of(Validity { renewal, end }: Validity, now: Duration) -> Self {
+        if now >= end {
+            Self::Expired
+        } else if now > renewal {
+            Self::Soon { left: end.saturating_sub(now) }
+        } else {
+            Self::Fine
         }
     }
 }
@@ -43,7 +42,7 @@ impl Expiry {
 impl fmt::Display for Expiry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fine => f.write_str("holds for more than 7 days"),
+            Self::Fine => f.write_str("need not be renewed yet"),
             Self::Soon { left } => {
                 write!(f, "expires in {} h; renew tls.cert_file", left.as_secs() / 3600)
             }
@@ -52,9 +51,9 @@ impl fmt::Display for Expiry {
     }
 }
 
-/// What tells one state of a file from another, of each file in turn: device, inode, size and the time of its last change, in
-/// seconds and nanoseconds. `None` for one that is not there.
-type Stamp = Option<(u64, u64, u64, i64, i64)>;
+/// What tells one state of a file from another: device, inode, size, and the times of the last change of its content and of what else
+/// is known of it (who may read it), in seconds and nanoseconds. `None` for one that is not there.
+type Stamp = Option<([u64; 3], [i64; 4])>;
 
 /// What TLS connections are accepted with.
 #[derive(Debug)]
@@ -69,9 +68,11 @@ pub struct Tls {
 #[derive(Debug)]
 struct Files {
     options: Options,
+    /// Of what was loaded, of each file in turn.
     stamps: [Stamp; 3],
-    /// When the certificate ends to hold, from the Unix epoch.
-    expires: Duration,
+    validity: Validity,
+    /// The state of the files that could not be used last, and why, without its numbers: it is told.
+    told: Option<([Stamp; 3], String)>,
 }
 
 /// Files that were read again, and are as they should be.
@@ -86,12 +87,12 @@ impl Tls {
     /// Reads and checks the files of `options`.
     pub fn load(options: &Options, metrics: &Arc<Metrics>) -> Result<Arc<Self>, LoadError> {
         let stamps = stamps(options);
-        let Loaded { config, expires } = load(options)?;
-        tell(metrics, expires);
+        let Loaded { config, validity } = load(options)?;
+        tell(metrics, validity);
         Ok(Arc::new(Self {
             mode: options.mode,
             current: RwLock::new(config),
-            files: Mutex::new(Files { options: options.clone(), stamps, expires }),
+            files: Mutex::new(Files { options: options.clone(), stamps, validity, told: None }),
             metrics: Arc::clone(metrics),
         }))
     }
@@ -130,47 +131,63 @@ impl Tls {
     }
 
     fn put(&self, files: &mut Files, renewed: Renewed) {
-        let Renewed { options, stamps, loaded: Loaded { config, expires } } = renewed;
-        *files = Files { options, stamps, expires };
+        let Renewed { options, stamps, loaded: Loaded { config, validity } } = renewed;
+        *files = Files { options, stamps, validity, told: None };
         *self.current.write() = config;
-        tell(&self.metrics, expires);
+        tell(&self.metrics, validity);
     }
 
-    /// Reads the files again if one of them has changed: whether it was so. A state of the files that cannot be used is reported
-    /// once, and what was loaded before stays.
+    /// Reads the files again if they are not as they were when they were loaded: whether they could be. What cannot be used may be
+    /// with time alone (a certificate that begins to hold, a file that can be opened again), so each call tries it; a state of the
+    /// files, and what is wrong with it, is reported once, and what was loaded before stays.
     pub fn reload_if_changed(&self) -> Result<bool, LoadError> {
-        let Some(options) = self.changed() else { return Ok(false) };
-        let renewed = self.renew(&options)?;
-        Ok(self.install_over(&options, renewed))
+        let Some((options, now)) = self.changed() else { return Ok(false) };
+        match self.renew(&options) {
+            Ok(renewed) => Ok(self.install_over(&options, renewed)),
+            Err(error) => {
+                let mut why = error.to_string();
+                why.retain(|letter| !letter.is_ascii_digit());
+                let why = Some((now, why));
+                let mut files = self.files.lock();
+                if files.told == why {
+                    return Ok(false);
+                }
+                files.told = why;
+                Err(error)
+            }
+        }
     }
 
-    /// What names the files, if one of them has changed; this state of them is not told again.
-    pub(super) fn changed(&self) -> Option<Options> {
-        let mut files = self.files.lock();
-        let now = stamps(&files.options);
-        if files.stamps == now {
-            return None;
-        }
-        files.stamps = now;
-        Some(files.options.clone())
+    /// What names the files, and how they are now, if that is not as they were loaded.
+    pub(super) fn changed(&self) -> Option<(Options, [Stamp; 3])> {
+        let (options, loaded) = {
+            let files = self.files.lock();
+            (files.options.clone(), files.stamps)
+        };
+        // Without the lock: a file system that does not answer holds up nobody who asks how long the certificate holds.
+        let now = stamps(&options);
+        (now != loaded).then_some((options, now))
     }
 
     /// How long the certificate still holds.
     pub fn expiry(&self) -> Expiry {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Expiry::of(self.files.lock().expires.saturating_sub(now))
+        Expiry::of(self.files.lock().validity, now)
     }
 }
 
-fn tell(metrics: &Metrics, expires: Duration) {
-    metrics.tls_certificate_expiry_s.set(i64::try_from(expires.as_secs()).unwrap_or(i64::MAX));
+fn tell(metrics: &Metrics, Validity { renewal, end }: Validity) {
+    let seconds = |time: Duration| i64::try_from(time.as_secs()).unwrap_or(i64::MAX);
+    metrics.tls_certificate_renewal_s.set(seconds(renewal));
+    metrics.tls_certificate_expiry_s.set(seconds(end));
 }
 
 /// Of what the paths name now: where files are replaced through symbolic links, that of another file.
 fn stamps(options: &Options) -> [Stamp; 3] {
     let of = |path: Option<&Path>| {
         let meta = std::fs::metadata(path?).ok()?;
-        Some((meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec()))
+        let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
+        Some(([meta.dev(), meta.ino(), meta.len()], times))
     };
     [&options.cert_file, &options.key_file, &options.client_ca_file].map(|path| of(path.as_deref()))
 }

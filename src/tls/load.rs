@@ -42,8 +42,32 @@ const FIX_EXPIRED: &str = "renew it, and check this machine's clock";
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) config: Arc<ServerConfig>,
-    /// When the certificate ends to hold, from the Unix epoch.
-    pub(super) expires: Duration,
+    pub(super) validity: Validity,
+}
+
+/// Until when a certificate holds, and those between it and its CA; from the Unix epoch.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Validity {
+    /// From when on it should be renewed.
+    pub(super) renewal: Duration,
+    /// When it ends to hold.
+    pub(super) end: Duration,
+}
+
+/// So long before its end a certificate should be renewed; or with a quarter of its time left, if that is less. What renews those that
+/// hold for days does so by then: most with a third left.
+const RENEWAL_MAX: Duration = Duration::from_hours(7 * 24);
+
+impl Validity {
+    fn of(from: Duration, end: Duration) -> Self {
+        let left = RENEWAL_MAX.min(end.saturating_sub(from) / 4);
+        Self { renewal: end.saturating_sub(left), end }
+    }
+
+    /// What ends with whichever ends first.
+    fn and(self, other: Self) -> Self {
+        Self { renewal: self.renewal.min(other.renewal), end: self.end.min(other.end) }
+    }
 }
 
 /// Reads and checks the files.
@@ -51,7 +75,7 @@ pub(super) fn load(options: &Options) -> Result<Loaded, LoadError> {
     let cert_file = set(CERT, options.cert_file.as_deref(), FIX_CERT)?;
     let key_file = set(KEY, options.key_file.as_deref(), FIX_KEY)?;
     let chain = pem::certificates(cert_file).map_err(|error| of_pem(CERT, error, FIX_CERT))?;
-    let expires = check_validity(cert_file, &chain)?;
+    let validity = check_validity(cert_file, &chain)?;
     let key = pem::private_key(key_file).map_err(|error| of_pem(KEY, error, FIX_KEY))?;
     let provider = Arc::new(ring::default_provider());
     let verifier = verifier(options, &provider)?;
@@ -84,7 +108,7 @@ pub(super) fn load(options: &Options) -> Result<Loaded, LoadError> {
     }
     let resolver = Arc::new(rustls::sign::SingleCertAndKey::from(certified));
     let config = builder.with_client_cert_verifier(verifier).with_cert_resolver(resolver);
-    Ok(Loaded { config: Arc::new(config), expires })
+    Ok(Loaded { config: Arc::new(config), validity })
 }
 
 fn set<'a>(
@@ -130,12 +154,12 @@ fn verifier(
     builder.build().map_err(|error: VerifierBuilderError| wrong(error.to_string()))
 }
 
-/// Checks that every certificate of the chain holds now; returns when the first of them ends to.
-fn check_validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Duration, LoadError> {
+/// Checks that every certificate of the chain holds now; returns until when all of them do.
+fn check_validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Validity, LoadError> {
     let wrong =
         |reason: String, fix| LoadError { key: CERT, path: Some(path.to_owned()), reason, fix };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut expires = Duration::MAX;
+    let mut validity = Validity { renewal: Duration::MAX, end: Duration::MAX };
     for der in chain {
         let certificate = Certificate::parse(der)
             .map_err(|error| wrong(format!("holds what is no certificate: {error}"), FIX_CERT))?;
@@ -151,7 +175,7 @@ fn check_validity(path: &Path, chain: &[CertificateDer<'_>]) -> Result<Duration,
             let ago = now.saturating_sub(until).as_secs();
             return Err(wrong(format!("the certificate has expired, {ago} s ago"), FIX_EXPIRED));
         }
-        expires = expires.min(until);
+        validity = validity.and(Validity::of(from, until));
     }
-    Ok(expires)
+    Ok(validity)
 }

@@ -1,5 +1,6 @@
 //! Loading, and what cannot be loaded.
 
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,10 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
-use super::certificates::{Authority, EXPIRED, EXPIRES_SOON, FINE, Identity, NOT_YET, write};
+use super::certificates::{
+    Authority, EXPIRED, EXPIRES_SOON, FINE, Identity, NOT_YET, SHORT, write,
+};
+use super::load::Validity;
 use super::*;
 use crate::metrics::Metrics;
 
@@ -70,7 +74,10 @@ fn good_files_are_loaded_and_their_expiry_is_told() {
         said.starts_with("expires in 4") && said.ends_with(" h; renew tls.cert_file"),
         "{said}"
     );
-    assert_eq!(Expiry::of(Duration::ZERO), Expiry::Expired);
+    let short = Files::new(&Authority::new("ca").broker_that(SHORT)).load().unwrap();
+    assert_eq!(short.expiry(), Expiry::Fine, "most of its time is left");
+    let validity = Validity { renewal: Duration::from_secs(3), end: Duration::from_secs(4) };
+    assert_eq!(Expiry::of(validity, validity.end), Expiry::Expired);
 }
 
 #[test]
@@ -147,6 +154,7 @@ fn changed_files_are_taken_over_and_bad_ones_change_nothing() {
     files.write("broker.pem", &renewed.certificate);
     assert!(tls.reload_if_changed().unwrap_err().to_string().contains("is not the key"));
     assert!(!tls.reload_if_changed().unwrap(), "said once");
+    assert!(tls.changed().is_some(), "and tried again");
     assert!(Arc::ptr_eq(&first, &tls.config()));
     files.write("broker.key", &renewed.key);
     assert!(tls.reload_if_changed().unwrap());
@@ -168,6 +176,45 @@ fn changed_files_are_taken_over_and_bad_ones_change_nothing() {
 }
 
 #[test]
+fn whoever_may_read_a_file_by_now_is_noticed() {
+    let files = Files::new(&Authority::new("ca").broker());
+    let tls = files.load().unwrap();
+    let key = files.options.key_file.as_deref().unwrap();
+    let changed = || {
+        let meta = std::fs::metadata(key).unwrap();
+        (meta.ctime(), meta.ctime_nsec())
+    };
+    let before = changed();
+    // The clock of a file system is a coarse one.
+    for mode in [0o600, 0o640].into_iter().cycle() {
+        std::fs::set_permissions(key, std::fs::Permissions::from_mode(mode)).unwrap();
+        if changed() != before {
+            break;
+        }
+    }
+    assert!(tls.reload_if_changed().unwrap());
+    assert!(!tls.reload_if_changed().unwrap());
+}
+
+#[test]
+fn each_state_of_the_files_that_cannot_be_used_is_told_once() {
+    let ca = Authority::new("ca");
+    let files = Files::new(&ca.broker());
+    let tls = files.load().unwrap();
+    ca.broker_that(NOT_YET).write(files.dir.path(), "broker");
+    assert!(tls.reload_if_changed().unwrap_err().to_string().contains("not valid yet, for "));
+    assert!(!tls.reload_if_changed().unwrap());
+    // The same again, in other files: another try of whoever renews them.
+    ca.broker_that(NOT_YET).write(files.dir.path(), "next");
+    for name in ["broker.pem", "broker.key"] {
+        let dir = files.dir.path();
+        std::fs::rename(dir.join(name.replace("broker", "next")), dir.join(name)).unwrap();
+    }
+    assert!(tls.reload_if_changed().is_err());
+    assert!(!tls.reload_if_changed().unwrap());
+}
+
+#[test]
 fn files_that_are_named_anew_while_others_are_read_stay() {
     let ca = Authority::new("ca");
     let files = Files::new(&ca.broker());
@@ -176,7 +223,7 @@ fn files_that_are_named_anew_while_others_are_read_stay() {
     let named =
         Options { cert_file: Some(certificate), key_file: Some(key), ..files.options.clone() };
     ca.broker().write(files.dir.path(), "broker");
-    let before = tls.changed().unwrap();
+    let (before, _) = tls.changed().unwrap();
     let late = tls.renew(&before).unwrap();
     tls.install(tls.renew(&named).unwrap());
     let installed = tls.config();

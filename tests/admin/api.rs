@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use serde_json::{Value, json};
 
 use super::support::http::{get, send, try_request};
-use super::support::{RawClient, drain, frame, scratch};
+use super::support::{RawClient, Start, drain, frame, scratch};
 use super::{broker, problem, start};
 
 #[test]
@@ -258,6 +258,29 @@ fn a_strange_name_is_refused() {
         let answer = super::support::http::exchange(broker.admin(), raw.as_bytes()).unwrap();
         problem(&answer, 421, "misdirected", Some("host"));
     }
+}
+
+#[test]
+fn a_page_under_a_strange_name_changes_nothing() {
+    let (_dir, data) = scratch();
+    let start = Start::on(&data).with_admin().env("HERMITMQ_ADMIN__LISTEN", "0.0.0.0:0");
+    let broker = start.env("HERMITMQ_ADMIN__INSECURE", true).run();
+    let create = |host: &str, more: &str| {
+        let body = r#"{"name":"t"}"#;
+        let raw = format!(
+            "POST /api/v1/topics HTTP/1.1\r\nhost: {host}\r\n{more}content-type: application/json\r\n\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        );
+        super::support::http::exchange(broker.admin(), raw.as_bytes()).unwrap()
+    };
+    let answer = create("rebound.example:9093", "origin: http://rebound.example:9093\r\n");
+    problem(&answer, 421, "misdirected", Some("host"));
+    // A page of the listener itself, one through a proxy that speaks TLS, and a program in the network.
+    assert_eq!(create("127.0.0.1:9093", "origin: http://127.0.0.1:9093\r\n").status, 201);
+    let proxied = "origin: https://hermitmq.example\r\nsec-fetch-site: same-origin\r\n";
+    assert_eq!(create("hermitmq.example", proxied).status, 409);
+    assert_eq!(create("hermitmq.default.svc:9093", "").status, 409);
 }
 
 #[test]

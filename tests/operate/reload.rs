@@ -159,3 +159,34 @@ fn what_was_set_over_http_stays_unless_the_file_says_otherwise() {
     configured.reload("[telemetry]\nlog_level = 'warn,hermitmq::server=info'\n", AGAIN);
     assert_eq!(level(), "hermitmq::server=info,warn");
 }
+
+#[test]
+fn the_file_that_was_found_stays_the_file() {
+    let (dir, data) = scratch();
+    let at = |name: &str| dir.path().join(name);
+    let broker = Start::on(&data).run();
+    // It has none: one that is there by now is read.
+    fs::write(at("hermitmq.json"), r#"{"storage": {"retention_hours": 500}}"#).unwrap();
+    assert_eq!(broker.reload(AGAIN).0["changed"], "storage.retention_hours");
+    // Another does not take its place, though it would be found before it.
+    fs::write(at("hermitmq.toml"), "[storage]\nretention_hours = 1\n").unwrap();
+    assert_eq!(broker.reload(AGAIN).0["changed"], "");
+    for name in ["hermitmq.json", "hermitmq.toml"] {
+        fs::remove_file(at(name)).unwrap();
+        let line = broker.reload(KEPT).0;
+        assert!(line.to_string().contains("hermitmq.json: cannot read it"), "{line}");
+    }
+    assert!(broker.terminate().0.success());
+}
+
+#[test]
+fn the_last_rule_is_not_taken_away_in_silence() {
+    let open = "[server]\nhost = '0.0.0.0'\n";
+    let rule =
+        "[[access.rule]]\nprincipals = ['anonymous']\noperations = ['produce']\ntopics = ['*']\n";
+    let configured = Configured::start(&format!("{open}{rule}"));
+    let warning = "whoever can connect may do everything: there are no rules (section access), and this is no loopback address";
+    assert_eq!(configured.count(warning), 0);
+    configured.reload(open, AGAIN);
+    assert_eq!(configured.count(warning), 1);
+}

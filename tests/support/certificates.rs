@@ -35,7 +35,9 @@ pub struct Holds {
 pub const FINE: Holds = Holds { from: -1, until: 24 * 30 };
 pub const EXPIRED: Holds = Holds { from: -48, until: -1 };
 pub const NOT_YET: Holds = Holds { from: 24, until: 24 * 30 };
-pub const EXPIRES_SOON: Holds = Holds { from: -1, until: 48 };
+pub const EXPIRES_SOON: Holds = Holds { from: -24 * 30, until: 48 };
+/// As soon, but it never holds for longer than that.
+pub const SHORT: Holds = Holds { from: -1, until: 48 };
 
 impl Authority {
     pub fn new(name: &str) -> Self {

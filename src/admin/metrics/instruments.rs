@@ -90,6 +90,11 @@ fn tls(text: &mut Text, metrics: &Metrics) {
         "When the broker's certificate ends to hold, since the Unix epoch; 0 without TLS.",
         metrics.tls_certificate_expiry_s.get(),
     );
+    text.gauge(
+        "hermitmq_tls_certificate_renewal_timestamp_seconds",
+        "From when on the broker's certificate should be renewed, seven days before its end or with a quarter of its time left, whichever is later; since the Unix epoch; 0 without TLS.",
+        metrics.tls_certificate_renewal_s.get(),
+    );
 }
 
 fn records(text: &mut Text, metrics: &Metrics) {

@@ -41,11 +41,6 @@ impl ControlFrame {
         Status::from_code(self.code)
     }
 
-    /// Whether the broker closes after it.
-    pub fn closes(&self) -> bool {
-        matches!(self.status(), Some(Status::TopicDeleted | Status::ShuttingDown | Status::Moved))
-    }
-
     /// Appends the frame to `out`. Of the message go out at most
     /// [`MESSAGE_BYTES_MAX`](crate::model::limits::MESSAGE_BYTES_MAX) bytes, cut between characters.
     pub fn write(&self, out: &mut Vec<u8>) {

@@ -32,7 +32,7 @@ pub fn run(data: &[u8]) {
     for text in data.split(|byte| *byte == 0).take(32) {
         read(&mut options, &mut asked, text);
     }
-    let (problems, _) = options.check(true);
+    let (problems, _) = options.check(true, &[]);
     for problem in &problems {
         assert!(problem.key.starts_with("access.") && !problem.message.is_empty(), "{problem}");
         let shown = problem.to_string();
