@@ -64,7 +64,19 @@ const LAYERS: &[(&str, &[&str])] = &[
             "config",
         ],
     ),
-    ("cli", &["model", "protocol::v1_1", "access", "config", "client", "server"]),
+    (
+        "cli",
+        &[
+            "model",
+            "protocol::v1_1",
+            "access",
+            "config",
+            "client",
+            "server",
+            "telemetry::tell",
+            "telemetry::flush",
+        ],
+    ),
     ("main", &["cli"]),
 ];
 

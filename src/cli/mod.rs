@@ -39,10 +39,11 @@ mod words;
 mod yaml;
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
+
+use crate::telemetry;
 
 use args::{Cli, Command, ConfigCommand, TokenCommand};
 use failure::Failure;
@@ -94,11 +95,11 @@ fn report(failure: &Failure) -> ExitCode {
     if failure.is_quiet() {
         return ExitCode::from(failure.exit_code());
     }
-    let mut stderr = io::stderr().lock();
-    for line in failure.to_string().lines() {
-        // Nobody is left to tell if this fails.
-        let _ = writeln!(stderr, "hermitmq: {line}");
-    }
+    let text = failure.to_string();
+    let lines: Vec<_> = text.lines().map(|line| format!("hermitmq: {line}\n")).collect();
+    // Behind what a broker has logged.
+    telemetry::tell(&lines.concat());
+    telemetry::flush();
     ExitCode::from(failure.exit_code())
 }
 

@@ -252,6 +252,8 @@ pub struct Metrics {
     pub accepted: Counter,
     /// Times that accepting failed for want of file descriptors or memory.
     pub accept_errors: Counter,
+    /// Lines for standard error that were dropped, because it was not read or failed.
+    pub log_lines_dropped: Counter,
     /// Connections with TLS on which a client has said what it is for.
     pub tls_connections: Counter,
     /// TLS handshakes that failed, by reason.

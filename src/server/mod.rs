@@ -16,7 +16,7 @@ mod signals;
 mod watch;
 mod watchdog;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -121,6 +121,7 @@ pub type Reread<'a> = &'a dyn Fn(Option<PathBuf>) -> Result<Loaded, ConfigError>
 struct Around {
     settings: Vec<admin::Setting>,
     log_level: Option<Arc<dyn admin::LogLevel>>,
+    metrics: Arc<Metrics>,
     progress: Arc<OpenProgress>,
 }
 
@@ -137,7 +138,7 @@ impl Server {
         OsDisk::warn_of_copies_on_write(&config.storage.data_dir);
         // Before recovery, which may take long: a taken port is said at once. Connections wait until it is done.
         let listener = Listener::bind(&config.server)?;
-        let metrics = Arc::<Metrics>::default();
+        let metrics = around.metrics;
         let access = Arc::new(Access::new(&config.access, Arc::clone(&metrics))?);
         let tls = load_tls(config, &metrics)?;
         let state = admin::State::new(About {
@@ -317,13 +318,15 @@ fn recover(
 /// configuration again.
 pub fn run(mut loaded: Loaded, reread: Reread<'_>) -> Result<(), RunError> {
     let settings = loaded.settings()?.into_iter().map(adapters::setting).collect();
-    let (_telemetry, level) = telemetry::init(&loaded.config.telemetry)?;
+    let metrics = Arc::<Metrics>::default();
+    let (_telemetry, level) = telemetry::init(&loaded.config.telemetry, Arc::clone(&metrics))?;
     let (progress, notify) = (Arc::<OpenProgress>::default(), Arc::new(Notify::of_process()));
     // From here on a signal is not lost, however long recovery takes.
     let signals = Signals::listen(Arc::clone(&progress)).map_err(RunError::Signals)?;
     tell_start(&loaded);
     let log_level: Arc<dyn admin::LogLevel> = Arc::new(LogLevel(level.clone()));
-    let around = Around { settings, log_level: Some(log_level), progress: Arc::clone(&progress) };
+    let log_level = Some(log_level);
+    let around = Around { settings, log_level, metrics, progress: Arc::clone(&progress) };
     let opening =
         Opening::start(Arc::clone(&progress), Arc::clone(&notify)).map_err(StartError::Thread)?;
     let started = Server::start_within(&loaded.config, around);
@@ -382,8 +385,7 @@ fn tell_start(loaded: &Loaded) {
 
 /// On a terminal, says what to type next.
 fn greet(addr: SocketAddr, admin: Option<SocketAddr>, config: &Config) {
-    let mut stderr = io::stderr().lock();
-    if !stderr.is_terminal() {
+    if !io::stderr().is_terminal() {
         return;
     }
     let program = std::env::args().next().unwrap_or_else(|| "hermitmq".to_owned());
@@ -398,11 +400,9 @@ fn greet(addr: SocketAddr, admin: Option<SocketAddr>, config: &Config) {
             "Dashboard: {scheme}://{admin}/. Health, metrics and more: /readyz, /metrics, /api/v1/topics.\n"
         )
     });
-    // A greeting that cannot be written is no reason to stop.
-    let _ = writeln!(
-        stderr,
+    telemetry::tell(&format!(
         "\nHermitMQ listens on {addr}. In another terminal:\n\n    \
          echo 'hello, world' | {program} produce greetings{broker}\n    \
-         {program} consume greetings{broker}\n\n{admin}Ctrl-C stops it.\n"
-    );
+         {program} consume greetings{broker}\n\n{admin}Ctrl-C stops it.\n\n"
+    ));
 }

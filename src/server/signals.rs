@@ -9,6 +9,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator;
 
 use crate::broker::OpenProgress;
+use crate::telemetry;
 
 /// What the process is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +41,7 @@ impl Signals {
                 }
                 if std::mem::replace(&mut stopping, true) {
                     tracing::error!(signal = name(signal), "second signal: ending at once");
+                    telemetry::flush();
                     std::process::exit(1);
                 }
                 opening.stop();

@@ -11,6 +11,7 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::LogFormat;
+use super::stderr::Stderr;
 
 /// What writes events to standard error; `traced`, with the ids of the trace they belong to.
 pub(super) fn layer<S>(format: LogFormat, traced: bool) -> Box<dyn Layer<S> + Send + Sync>
@@ -19,7 +20,7 @@ where
 {
     let terminal = io::stderr().is_terminal();
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    layer_to(is_json(format, terminal), terminal && !no_color, traced, io::stderr)
+    layer_to(is_json(format, terminal), terminal && !no_color, traced, || Stderr)
 }
 
 /// Whether the lines are JSON.

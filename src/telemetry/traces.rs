@@ -1,7 +1,6 @@
 //! Traces: spans of this program, handed to OpenTelemetry.
 
 use std::env;
-use std::io::Write as _;
 use std::time::Duration;
 
 use opentelemetry::propagation::{Extractor, TextMapPropagator as _};
@@ -15,7 +14,7 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
 use super::resource::resource;
-use super::{Options, TelemetryError, Traces, otlp};
+use super::{Options, TelemetryError, Traces, otlp, stderr};
 
 /// The name of this program to a tracing system, and the prefix of the targets of its spans.
 pub(super) const SERVICE: &str = "hermitmq";
@@ -23,7 +22,7 @@ pub(super) const SERVICE: &str = "hermitmq";
 /// Longest time that the end of the process waits for the last spans to be delivered.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Keeps traces going; dropping it delivers what was not delivered yet.
+/// Keeps traces going; dropping it delivers what was not delivered yet, of log lines, too.
 #[derive(Debug)]
 #[must_use = "dropping the guard ends the traces"]
 pub struct Guard {
@@ -44,11 +43,11 @@ impl Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let Some(provider) = self.provider.take() else { return };
-        if let Err(error) = provider.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
-            // There is nobody left to report a failure of this line to.
-            let _ = writeln!(std::io::stderr(), "hermitmq: traces were lost at the end: {error}");
+        let ended = self.provider.take().map(|it| it.shutdown_with_timeout(SHUTDOWN_TIMEOUT));
+        if let Some(Err(error)) = ended {
+            stderr::tell(&format!("hermitmq: traces were lost at the end: {error}\n"));
         }
+        stderr::flush();
     }
 }
 

@@ -74,7 +74,9 @@ fn a_second_signal_forces() {
         // This one changes nothing any more.
         broker.signal(Signal::HUP);
         broker.signal(second);
-        assert_eq!(broker.wait().0.code(), Some(1));
+        let (status, log) = broker.wait();
+        assert_eq!(status.code(), Some(1));
+        assert_eq!(log.last().unwrap().get("message"), "second signal: ending at once");
     }
 }
 

@@ -6,6 +6,7 @@ mod container;
 mod lifetime;
 mod reload;
 mod service_manager;
+mod stuck_log;
 #[path = "../support/mod.rs"]
 mod support;
 mod unit;

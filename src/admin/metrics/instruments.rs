@@ -5,6 +5,7 @@ use crate::metrics::{CloseReason, ConnectionRole, Metrics, RefusalKind, TlsFailu
 
 pub(super) fn write(text: &mut Text, metrics: &Metrics) {
     connections(text, metrics);
+    logs(text, metrics);
     tls(text, metrics);
     records(text, metrics);
     flushes(text, metrics);
@@ -68,6 +69,14 @@ fn connections(text: &mut Text, metrics: &Metrics) {
         "hermitmq_quota_waits_total",
         "Times that a connection was left alone because its principal was over its quota.",
         metrics.quota_waits.get(),
+    );
+}
+
+fn logs(text: &mut Text, metrics: &Metrics) {
+    text.counter(
+        "hermitmq_log_lines_dropped_total",
+        "Lines for standard error that were dropped, because it was not read or failed.",
+        metrics.log_lines_dropped.get(),
     );
 }
 
