@@ -19,6 +19,7 @@ mod listener;
 mod live;
 mod metrics;
 mod options;
+mod places;
 mod problem;
 mod refusals;
 mod routes;

@@ -1,5 +1,6 @@
 //! The thread that answers HTTP: its runtime, its connections, and how much of it one peer may take.
 
+use std::convert::Infallible;
 use std::fs::File;
 use std::future::poll_fn;
 use std::io;
@@ -9,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use axum::Router;
+use http_body_util::BodyExt as _;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -19,18 +21,18 @@ use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::{self, Runtime};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 
 use super::authorize::Peer;
 use super::listener::Listener;
+use super::places::{Place, Places};
 use super::routes;
 use super::state::State;
 use crate::broker::is_out_of_descriptors;
 use crate::metrics::Metrics;
 use crate::tls::{PeerCertificate, Tls, principal};
 
-/// Connections at a time; more wait to be accepted.
+/// Connections at a time; one more takes the place of one that is silent, or waits.
 const CONNECTIONS_MAX: usize = 256;
 
 /// Threads for what may wait for the disk.
@@ -112,10 +114,10 @@ async fn accept(
     router: Router,
     metrics: Arc<Metrics>,
 ) {
-    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Places::new(CONNECTIONS_MAX);
     let reserve = Reserve::default();
     let mut wanting = false;
-    while let Ok(slot) = Arc::clone(&slots).acquire_owned().await {
+    loop {
         reserve.renew();
         let mut accepted = listener.accept().await;
         let wants = accepted.as_ref().is_err_and(is_out_of_descriptors);
@@ -136,10 +138,14 @@ async fn accept(
         match accepted {
             Ok((stream, peer)) => {
                 let peer = Peer(peer.ip());
-                let serving = begin(stream, peer, tls.clone(), router.clone(), slot);
+                let place = places.take().await;
+                let serving = begin(stream, peer, tls.clone(), router.clone(), Arc::clone(&place));
                 let reserve = reserve.clone();
                 drop(tokio::spawn(async move {
-                    serving.await;
+                    tokio::select! {
+                        () = serving => {}
+                        () = place.gone() => tracing::debug!("a silent admin connection made room"),
+                    }
                     // At once: it is the one that was given up, perhaps.
                     reserve.renew();
                 }));
@@ -157,16 +163,16 @@ async fn begin(
     peer: Peer,
     tls: Option<Arc<Tls>>,
     router: Router,
-    slot: OwnedSemaphorePermit,
+    place: Arc<Place>,
 ) {
     configure(&stream);
-    let Some(tls) = tls else { return serve(stream, peer, None, router, slot).await };
+    let Some(tls) = tls else { return serve(stream, peer, None, router, place).await };
     let accepting = TlsAcceptor::from(tls.config()).accept(stream).into_fallible();
     match tokio::time::timeout(HEAD_TIMEOUT, accepting).await {
         Ok(Ok(stream)) => {
             let chain = stream.get_ref().1.peer_certificates();
             let name = chain.and_then(<[_]>::first).and_then(|certificate| principal(certificate));
-            serve(stream, peer, name.map(PeerCertificate), router, slot).await;
+            serve(stream, peer, name.map(PeerCertificate), router, place).await;
         }
         Ok(Err((error, stream))) => {
             tracing::debug!(%error, "the TLS handshake of an admin connection failed");
@@ -199,7 +205,7 @@ async fn serve<S>(
     peer: Peer,
     certificate: Option<PeerCertificate>,
     router: Router,
-    _slot: OwnedSemaphorePermit,
+    place: Arc<Place>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -210,7 +216,17 @@ async fn serve<S>(
         if let Some(certificate) = &certificate {
             extensions.insert(certificate.clone());
         }
-        router.call(request)
+        let (kept, answering) = (place.keep(), router.call(request));
+        async move {
+            let answer = answering.await?;
+            // To the end of the answer.
+            Ok::<_, Infallible>(answer.map(|body| {
+                body.map_err(move |error| {
+                    let _ = &kept;
+                    error
+                })
+            }))
+        }
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
