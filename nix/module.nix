@@ -67,6 +67,9 @@ in
 
     networking.firewall.allowedTCPPorts = lib.mkIf cfg.openFirewall [ cfg.settings.server.port ];
 
+    # Of the files with tokens and keys: systemd/hermitmq.sysusers.
+    users.groups.hermitmq-secrets = { };
+
     systemd.packages = [ cfg.package ];
     systemd.services.hermitmq = {
       wantedBy = [ "multi-user.target" ];
