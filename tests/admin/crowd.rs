@@ -134,5 +134,7 @@ fn without_descriptors_probes_are_answered_one_by_one() {
         assert_eq!(get(admin, "/livez").status, 200);
     }
     assert!(metric(admin, "hermitmq_accept_errors_total") > 0);
-    assert!(broker.log_text().contains("admin connections are accepted one at a time"));
+    wait_for("the line that says so", || {
+        broker.log_text().contains("admin connections are accepted one at a time").then_some(())
+    });
 }

@@ -1,6 +1,6 @@
 //! What is said where something is wrong: the name of what is wrong, and what to do.
 
-use super::support::{Start, scratch};
+use super::support::{Start, scratch, wait_for};
 use super::{complaint, ok};
 
 #[test]
@@ -64,7 +64,6 @@ fn the_log_says_what_was_altered_in_plain_words() {
     ok(&["topic", "create", "t", "--admin", &admin], "");
     let set = ["--set", "retention_hours=24", "--set", "durability=always"];
     ok(&[&["topic", "alter", "t", "--admin", &admin], &set[..]].concat(), "");
-    let lines = broker.log();
-    let line = lines.iter().find(|line| line.get("message") == "topic altered").unwrap();
+    let line = wait_for("the line", || broker.said("topic altered").pop());
     assert_eq!(line.get("settings"), "durability=always partitions=1 retention_hours=24");
 }
