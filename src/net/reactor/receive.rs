@@ -185,7 +185,11 @@ impl Session {
         let step = self.quota.as_ref().map_or(step, |quota| quota.produce.step(step));
         room = &mut room[..step];
         let got = read_some(&mut self.stream, room);
-        let (read, more) = if let Got::Bytes(read, more) = got { (read, more) } else { (0, false) };
+        let (read, more) = match got {
+            Got::Bytes(read, more) => (read, more),
+            Got::Later => (0, true),
+            Got::Nothing | Got::End | Got::Failed => (0, false),
+        };
         self.readable = more || self.hung_up;
         large.buf.extend_from_slice(&room[..read]);
         let is_whole = large.buf.len() == large.total;
@@ -195,13 +199,12 @@ impl Session {
             self.charge_produced(read, cx);
         }
         match got {
-            Got::Bytes(..) if !is_whole => None,
-            Got::Bytes(..) => self.append_large(cx),
+            Got::Bytes(..) if is_whole => self.append_large(cx),
+            Got::Bytes(..) | Got::Later => None,
             Got::Nothing => {
                 self.readable = false;
                 None
             }
-            Got::Later => None,
             Got::End => self.end(have),
             Got::Failed => Some(self.broken(cx)),
         }

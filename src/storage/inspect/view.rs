@@ -10,7 +10,7 @@ use super::report::{Finding, Kind, State};
 use crate::model::Offset;
 use crate::model::limits::OFFSET_MAX;
 use crate::storage::checksums::{BLOCK, Checksums, Mark, Marked};
-use crate::storage::compare::is_medium_error;
+use crate::storage::compare::{is_medium_error, is_readable};
 use crate::storage::damage::Frames;
 use crate::storage::disk::{Disk, File, Open};
 use crate::storage::forgiving::Forgiving;
@@ -243,18 +243,20 @@ fn open_sums(
     path: &Path,
     files: &Files,
 ) -> io::Result<(Option<Checksums>, Option<Finding>)> {
-    if let Some(sums) = Checksums::open(disk, path, files.base, 0, 0)? {
-        return Ok((Some(sums), None));
-    }
     let (kind, message) = match disk.open(path, Open::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             (Kind::ChecksumsMissing, "there are no checksums: the frames were only walked")
         }
         Err(error) => return Err(error),
-        Ok(_) => (
-            Kind::ChecksumsForeign,
-            "not the checksums of this segment: the frames were only walked",
-        ),
+        // A start makes them anew. What they would have said of the log is not known.
+        Ok(file) if !is_readable(&*file, 0..u64::MAX) => return Err(rustix::io::Errno::IO.into()),
+        Ok(_) => match Checksums::open(disk, path, files.base, 0, 0)? {
+            Some(sums) => return Ok((Some(sums), None)),
+            None => (
+                Kind::ChecksumsForeign,
+                "not the checksums of this segment: the frames were only walked",
+            ),
+        },
     };
     Ok((None, Some(Finding::derived(kind, &files.sum, message))))
 }

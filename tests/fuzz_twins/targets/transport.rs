@@ -242,7 +242,7 @@ impl Ends {
             let _ = self.broker.flush();
             let read = self.broker.read(&mut self.buffer);
             match read {
-                Ok((0, _)) => {
+                Ok((0, false)) => {
                     self.ended = true;
                     self.answer();
                     self.listen();
