@@ -107,7 +107,7 @@ fn a_file_that_cannot_be_looked_at_is_not_passed_over() {
     std::fs::create_dir(at("dir.toml")).unwrap();
     sources.search.insert(0, at("dir.toml"));
     let error = Config::load(&sources).unwrap_err().to_string();
-    assert!(error.ends_with("dir.toml: cannot read it: is not a regular file"), "{error}");
+    assert!(error.ends_with("dir.toml: cannot read it: is a directory"), "{error}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Small files that a setting or a flag names: read whole.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
 use std::path::Path;
 
@@ -9,9 +9,7 @@ use std::path::Path;
 pub fn read_named_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     // What was opened is looked at, not what has the name meanwhile.
     let file = open(path)?;
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("is not a regular file"));
-    }
+    check(&file.metadata()?)?;
     let mut bytes = Vec::new();
     let read = file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if read as u64 > bytes_max {
@@ -19,6 +17,15 @@ pub fn read_named_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
     Ok(bytes)
+}
+
+/// Containers get a directory where a file that is to be mounted is not there.
+fn check(metadata: &Metadata) -> io::Result<()> {
+    match metadata {
+        it if it.is_file() => Ok(()),
+        it if it.is_dir() => Err(io::Error::other("is a directory")),
+        _ => Err(io::Error::other("is not a regular file")),
+    }
 }
 
 /// Without waiting for somebody who writes to a pipe.
@@ -32,11 +39,8 @@ fn open(path: &Path) -> io::Result<File> {
 /// Here that takes a look before.
 #[cfg(not(feature = "server"))]
 fn open(path: &Path) -> io::Result<File> {
-    if std::fs::metadata(path)?.is_file() {
-        File::open(path)
-    } else {
-        Err(io::Error::other("is not a regular file"))
-    }
+    check(&std::fs::metadata(path)?)?;
+    File::open(path)
 }
 
 #[cfg(test)]
@@ -55,9 +59,11 @@ mod tests {
         let fifo = dir.path().join("fifo");
         let made = std::process::Command::new("mkfifo").arg(&fifo).status();
         assert!(made.unwrap().success());
-        for other in [dir.path(), &fifo, Path::new("/dev/zero")] {
-            let error = read_named_file(other, 4).unwrap_err();
-            assert_eq!(error.to_string(), "is not a regular file", "{}", other.display());
+        let no_file = "is not a regular file";
+        for (other, what) in
+            [(dir.path(), "is a directory"), (&fifo, no_file), (Path::new("/dev/zero"), no_file)]
+        {
+            assert_eq!(read_named_file(other, 4).unwrap_err().to_string(), what);
         }
         assert_eq!(
             read_named_file(&dir.path().join("none"), 4).unwrap_err().kind(),

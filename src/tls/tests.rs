@@ -92,7 +92,7 @@ fn each_bad_file_is_named_with_the_reason() {
     files.options.cert_file = Some(files.dir.path().join("nothing.pem"));
     assert!(files.error().contains("cannot be read"));
     files.options.cert_file = Some(files.dir.path().to_owned());
-    assert!(files.error().contains("cannot be read: is not a regular file"));
+    assert!(files.error().contains("cannot be read: is a directory"));
     files.options.cert_file = Some(files.write("noise.pem", "certainly no PEM"));
     assert!(files.error().contains("holds no certificate"));
     let cut = "-----BEGIN CERTIFICATE-----\nMIIB!!\n-----END CERTIFICATE-----\n";
