@@ -71,11 +71,10 @@ impl<'a> Frames<'a> {
         Ok(broken)
     }
 
-    /// The frame that reaches beyond `position`, and its offset.
+    /// The frame that reaches beyond `position`, and its offset; or, if its header is among the bad bytes, where it begins.
     fn frame_at(&self, position: u64) -> (u64, Offset) {
-        let entry = self.index.floor_position(position);
-        let entry = entry.unwrap_or(IndexEntry { offset: self.base, position: 0 });
-        let mut walk = self.walk(entry.position, entry.offset).short();
+        let from = self.listed_at(position);
+        let mut walk = self.walk(from.position, from.offset).short();
         loop {
             let here = (walk.position(), walk.next_offset());
             match walk.next() {
@@ -83,10 +82,30 @@ impl<'a> Frames<'a> {
                 Ok(Step::Frame(at, header)) if at + HEADER_LEN as u64 <= position => {
                     return (at, header.offset);
                 }
-                // A header among the bad bytes says nothing.
-                _ => return here,
+                // A header among the bad bytes says nothing. One before them is other damage.
+                _ => {
+                    let (next, offset) = self.next_good(here.0, here.1, here.0 + 1);
+                    if next > position {
+                        return here;
+                    }
+                    walk = self.walk(next, offset).short();
+                }
             }
         }
+    }
+
+    /// The last place in the index at or before `position` where there is a frame; the beginning if there is none. An index may be
+    /// wrong, and a frame damaged where it is right.
+    fn listed_at(&self, position: u64) -> IndexEntry {
+        let mut before = Some(position);
+        while let Some(entry) = before.and_then(|before| self.index.floor_position(before)) {
+            let first = self.walk(entry.position, entry.offset).short().next();
+            if matches!(first, Ok(Step::Frame(_, header)) if header.offset == entry.offset) {
+                return entry;
+            }
+            before = entry.position.checked_sub(1);
+        }
+        IndexEntry { offset: self.base, position: 0 }
     }
 
     /// The first frame at or behind `from` that can be believed; the end if there is none.
