@@ -16,20 +16,22 @@ const CLIENTS: usize = 40;
 /// A second each: more than a test has for all of them.
 const SLOW: &str = "/^mkdir:delay_enter=1000000";
 
-fn start(data: &Path) -> Broker {
-    Start::on(data).with_admin().arg("--set").arg("server.shutdown_timeout_sec=1").run()
+/// A broker whose topics take a second each to be made, and those who have asked for one.
+fn asked(data: &Path) -> (Broker, Tracer, Vec<RawClient>) {
+    let start = Start::on(data).with_admin();
+    let broker = start.arg("--set").arg("server.shutdown_timeout_sec=1").run();
+    let slow = Tracer::attach(broker.pid(), SLOW);
+    let clients = ask(broker.addr());
+    wait_for("all to be there", || {
+        let there = metric(broker.admin(), "hermitmq_connections");
+        (there == i64::try_from(CLIENTS).unwrap()).then_some(())
+    });
+    (broker, slow, clients)
 }
 
 fn ask(addr: SocketAddr) -> Vec<RawClient> {
     let ask = |number| RawClient::produce(addr, &format!("slow-{number}"), 0);
     (0..CLIENTS).map(ask).collect()
-}
-
-fn wait_until_all_have_asked(broker: &Broker) {
-    wait_for("all to be there", || {
-        let there = metric(broker.admin(), "hermitmq_connections");
-        (there == i64::try_from(CLIENTS).unwrap()).then_some(())
-    });
 }
 
 /// Topics that were created for them.
@@ -44,10 +46,7 @@ fn nothing_is_done_for_those_who_are_gone() {
         return;
     }
     let (_dir, data) = scratch();
-    let broker = start(&data);
-    let _slow = Tracer::attach(broker.pid(), SLOW);
-    let clients = ask(broker.addr());
-    wait_until_all_have_asked(&broker);
+    let (broker, _slow, clients) = asked(&data);
     for client in clients {
         // Gone at once, and the broker is told.
         let socket = socket2::SockRef::from(client.stream());
@@ -69,10 +68,7 @@ fn the_end_does_not_wait_for_what_was_not_begun() {
         return;
     }
     let (_dir, data) = scratch();
-    let broker = start(&data);
-    let _slow = Tracer::attach(broker.pid(), SLOW);
-    let _clients = ask(broker.addr());
-    wait_until_all_have_asked(&broker);
+    let (broker, _slow, _clients) = asked(&data);
     let (status, _) = broker.terminate();
     assert!(status.success());
     let created = created(&data);

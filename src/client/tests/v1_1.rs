@@ -220,6 +220,17 @@ async fn a_topic_that_takes_the_name_of_one_deleted_is_read_from_its_beginning()
     .await;
 }
 
+/// Gives each further connection a record: a slow one may count as silent, too.
+async fn serve_each(broker: &Broker) {
+    let mut peers = Vec::new();
+    loop {
+        let mut peer = accept(broker).await;
+        peer.answer(Answer::ok(0)).await;
+        peer.send(&stored(0, "a")).await;
+        peers.push(peer);
+    }
+}
+
 #[tokio::test]
 async fn a_connection_without_heartbeats_is_made_again() {
     guard(async {
@@ -231,18 +242,9 @@ async fn a_connection_without_heartbeats_is_made_again() {
             panic!("a consumer")
         };
         assert_eq!(heartbeat_ms.map(std::num::NonZeroU32::get), Some(20));
-        let serve = async {
-            let mut peers = Vec::new();
-            loop {
-                let mut peer = accept(&broker).await;
-                peer.answer(Answer::ok(0)).await;
-                peer.send(&stored(0, "a")).await;
-                peers.push(peer);
-            }
-        };
         tokio::select! {
             message = consumer.recv() => assert_eq!(message.unwrap().offset, 0),
-            () = serve => unreachable!(),
+            () = serve_each(&broker) => unreachable!(),
         }
         drop(silent);
     })
@@ -292,19 +294,9 @@ async fn waits_that_are_dropped_hide_no_silence() {
         let heartbeat = Some(Duration::from_millis(20));
         let (mut consumer, _silent) =
             connect(&broker, ConsumerOptions { heartbeat, ..options() }, 0).await;
-        // Each further connection is served: a slow one may count as silent too.
-        let serve = async {
-            let mut peers = Vec::new();
-            loop {
-                let mut peer = accept(&broker).await;
-                peer.answer(Answer::ok(0)).await;
-                peer.send(&stored(0, "a")).await;
-                peers.push(peer);
-            }
-        };
         tokio::select! {
             message = recv_by_ticks(&mut consumer) => assert_eq!(message.offset, 0),
-            () = serve => unreachable!(),
+            () = serve_each(&broker) => unreachable!(),
         }
     })
     .await;
